@@ -71,9 +71,11 @@ static bool isUpdated(const Plan &plan, const TensorSpec &spec) {
              [](const TensorSpec &each) { return each.name == "k_new"; });
 }
 
-/// Copies the elements of a tensor and nothing between them, where another
-/// tensor may lie.
-static void copyElements(const TensorSpec &spec, const char *from, char *to) {
+/// Copies the elements of a tensor that a call changed and nothing between
+/// them, where another tensor may lie. One may also lie on elements that it
+/// left.
+static void copyChanged(const TensorSpec &spec, const char *before,
+                        const char *after, char *to) {
   int64_t count = 1;
   for (int64_t size : spec.sizes)
     count *= size;
@@ -82,29 +84,43 @@ static void copyElements(const TensorSpec &spec, const char *from, char *to) {
     int64_t rest = index, place = 0;
     for (size_t axis = spec.sizes.size(); axis-- > 0; rest /= spec.sizes[axis])
       place += rest % spec.sizes[axis] * spec.strides[axis];
-    std::memcpy(to + place * spec.elementBytes,
-                from + place * spec.elementBytes, bytes);
+    place *= spec.elementBytes;
+    if (std::memcmp(before + place, after + place, bytes) != 0)
+      std::memcpy(to + place, after + place, bytes);
   }
 }
 
-static FlashCoreStatus copyUpdated(const TensorSpec &spec,
-                                   FlashCoreDevice device, uint64_t from,
-                                   uint64_t to) {
-  std::vector<char> bytes(static_cast<size_t>(spec.spanBytes()));
-  FlashCoreStatus status =
-      flashcoreDeviceCopyToHost(device, bytes.data(), from, spec.spanBytes());
-  if (flashcoreStatusIsSuccess(status))
-    copyElements(spec, bytes.data(), reinterpret_cast<char *>(to));
+/// Inputs that a call wrote rows of. They are compared with what they were
+/// before any of them changes: k and v may be views of one pool.
+static FlashCoreStatus copyUpdated(const Plan &plan, FlashCoreDevice device,
+                                   const std::vector<uint64_t> &to,
+                                   const Buffers &buffers) {
+  FlashCoreStatus status = {nullptr};
+  std::vector<std::vector<char>> before, after;
+  std::vector<size_t> updated;
+  for (size_t i = 0; i < plan.specs.size(); ++i)
+    if (isUpdated(plan, plan.specs[i])) {
+      const char *host = reinterpret_cast<const char *>(to[i]);
+      before.emplace_back(host, host + plan.specs[i].spanBytes());
+      updated.push_back(i);
+    }
+  for (size_t i : updated)
+    if (flashcoreStatusIsSuccess(status)) {
+      after.emplace_back(static_cast<size_t>(plan.specs[i].spanBytes()));
+      status = flashcoreDeviceCopyToHost(device, after.back().data(),
+                                         buffers.pointers[i],
+                                         plan.specs[i].spanBytes());
+    }
+  for (size_t n = 0; n < after.size() && flashcoreStatusIsSuccess(status); ++n)
+    copyChanged(plan.specs[updated[n]], before[n].data(), after[n].data(),
+                reinterpret_cast<char *>(to[updated[n]]));
   return status;
 }
 
 static FlashCoreStatus copyOutputs(const Plan &plan, FlashCoreDevice device,
                                    const std::vector<uint64_t> &to,
                                    const Buffers &buffers) {
-  FlashCoreStatus status = {nullptr};
-  for (size_t i = 0; i < plan.specs.size(); ++i)
-    if (isUpdated(plan, plan.specs[i]) && flashcoreStatusIsSuccess(status))
-      status = copyUpdated(plan.specs[i], device, buffers.pointers[i], to[i]);
+  FlashCoreStatus status = copyUpdated(plan, device, to, buffers);
   for (size_t i = 0; i < plan.specs.size(); ++i)
     if (plan.specs[i].isOutput && flashcoreStatusIsSuccess(status))
       status = flashcoreDeviceCopyToHost(

@@ -306,13 +306,14 @@ static Status verifyLengthShapes(const AttentionInputs &inputs) {
   return verifyTableShape(inputs);
 }
 
-/// That there is room for the rows of an append, and an angle for each.
+/// That there is room for the rows of an append, and an angle for each. Rows of
+/// query are turned by an entry that is not there, too.
 static Status verifyRoom(const AttentionInputs &inputs, int64_t entry,
                          int64_t seqlenK) {
   int64_t used = loadLength(*inputs.sequsedK, entry);
   int64_t added = countNewKeys(inputs);
   std::string name = entryName(SequsedKName, entry);
-  if (used + added > seqlenK)
+  if (used >= 0 && used + added > seqlenK)
     return Status::error(
         "expects " + name + " to leave room for " + std::to_string(added) +
         " new keys among the " + std::to_string(seqlenK) + " of batch entry " +
@@ -324,7 +325,7 @@ static Status verifyRoom(const AttentionInputs &inputs, int64_t entry,
       mask.causal == Causal::None && !mask.windowLeft && !mask.windowRight;
   int64_t queries = inputs.q.sizes[2], positions = inputs.rotaryCos->sizes[0];
   int64_t needed =
-      used +
+      std::max<int64_t>(used, 0) +
       std::max(added, isOnePlace ? std::min<int64_t>(queries, 1) : queries);
   if (needed > positions)
     return Status::error("expects rotary_cos and rotary_sin to have " +
@@ -341,7 +342,7 @@ static Status verifyUsedKeys(const AttentionInputs &inputs) {
   for (int64_t i = 0, count = countSequences(inputs); i < count; ++i) {
     int64_t used = loadLength(*inputs.sequsedK, i);
     int64_t seqlenK = getSequence(whole, i).seqlenK;
-    if (used < 0 || used > seqlenK)
+    if (used > seqlenK || (used < 0 && !inputs.kNew))
       return Status::error(
           "expects " + entryName(SequsedKName, i) + " to be from 0 to " +
           std::to_string(seqlenK) + ", the keys of " +
@@ -472,9 +473,11 @@ Sequence flashcore::getSequence(const AttentionInputs &inputs, int64_t index) {
     sequence.seqlenK =
         loadLength(*inputs.cuSeqlensK, index + 1) - sequence.firstKey;
   }
-  if (inputs.sequsedK)
-    sequence.seqlenK =
-        loadLength(*inputs.sequsedK, index) + countNewKeys(inputs);
+  if (!inputs.sequsedK)
+    return sequence;
+  int64_t used = loadLength(*inputs.sequsedK, index);
+  bool isThere = !inputs.kNew || used >= 0;
+  sequence.seqlenK = isThere ? used + countNewKeys(inputs) : 0;
   return sequence;
 }
 
@@ -484,7 +487,8 @@ int64_t flashcore::countNewKeys(const AttentionInputs &inputs) {
 
 int64_t flashcore::countOldKeys(const AttentionInputs &inputs,
                                 const Sequence &sequence) {
-  return sequence.seqlenK - countNewKeys(inputs);
+  // An entry that is not there has fewer keys than there are new ones.
+  return std::max<int64_t>(sequence.seqlenK - countNewKeys(inputs), 0);
 }
 
 KeyRange flashcore::queryRows(const AttentionInputs &inputs) {

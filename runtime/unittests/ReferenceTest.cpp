@@ -1034,6 +1034,30 @@ TEST(ReferenceTest, refusesAnAppendWithoutRoom) {
             "but got 2\n  note: seqused_k[0] is 1");
 }
 
+TEST(ReferenceTest, entryOfNegativeLengthIsNotThere) {
+  Appended rows;
+  rows.used.values[0] = -1;
+  EXPECT_EQ(verifyLengths(rows.inputs).str(), "");
+  Sequence sequence = getSequence(rows.inputs, 0);
+  EXPECT_EQ(sequence.seqlenK, 0);
+  EXPECT_EQ(countOldKeys(rows.inputs, sequence), 0);
+  expectNear(computeReference(rows.inputs)->o, {0, 0}, 0);
+  // Its query rows have positions all the same.
+  rows.turn(RotaryStyle::Interleaved);
+  rows.inputs.rotaryCos->sizes[0] = rows.inputs.rotarySin->sizes[0] = 1;
+  EXPECT_EQ(verifyLengths(rows.inputs).str(),
+            "expects rotary_cos and rotary_sin to have 2 positions or more, "
+            "but got 1\n  note: seqused_k[0] is -1");
+  // Without an append a length is no sign.
+  rows.inputs.kNew.reset();
+  rows.inputs.vNew.reset();
+  rows.inputs.rotaryCos.reset();
+  rows.inputs.rotarySin.reset();
+  EXPECT_EQ(verifyLengths(rows.inputs).message(),
+            "expects seqused_k[0] to be from 0 to 3, the keys of batch entry "
+            "0, but got -1");
+}
+
 TEST(ReferenceTest, refusesAnAppendThatDoesNotMatch) {
   Appended rows;
   EXPECT_EQ(verifyShapes(rows.inputs).str(), "");

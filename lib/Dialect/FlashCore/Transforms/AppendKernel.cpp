@@ -133,9 +133,9 @@ private:
   AttentionOp op;
   KernelFrame &frame;
   /// What the block works on: `used` keys are there, and there is room for
-  /// `capacity`.
+  /// `capacity`; an entry that is not there has no rows.
   Value batch, headKV, rowBlock, thread;
-  Value used, capacity;
+  Value used, capacity, isThere;
 };
 } // namespace
 
@@ -167,7 +167,10 @@ void AppendBuilder::findBlock() {
                  ? asValue(frame.multiply(frame.getSize(Dim::PageSize),
                                           frame.getSize(Dim::PagesPerSequence)))
                  : size(Dim::SeqlenK);
-  used = larger(smaller(load("seqused_k", batch), capacity), index(0));
+  Value length = load("seqused_k", batch);
+  used = larger(smaller(length, capacity), index(0));
+  isThere =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, length, index(0));
 }
 
 /// Lets the threads of the block take turns at `count` items.
@@ -351,6 +354,7 @@ void AppendBuilder::appendRows(Value chunk) {
   Value first = multiply(chunk, kAppendRows);
   Value rows = smaller(size(Dim::SeqlenNew), subtract(capacity, used));
   rows = smaller(subtract(rows, first), index(kAppendRows));
+  rows = arith::SelectOp::create(b, isThere, rows, index(0));
   int64_t numPieces = getPieces(op.getHeadDim(), getNumPairs()).getNumber() +
                       getPieces(op.getHeadDimV(), /*pairs=*/0).getNumber();
   shareItems(multiply(rows, numPieces), [&](Value item) {

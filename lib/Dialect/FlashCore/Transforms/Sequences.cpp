@@ -42,6 +42,7 @@ private:
   }
   Value load(StringRef tensor, Value place);
   Value loadUsed(Value sequence);
+  Value addNewKeys(Value used, Value numOld);
   Value getFirstBlock(Value sequence);
   Value search(Value block);
   Rows getRows(StringRef ends, Value sequence, Dim total);
@@ -137,6 +138,17 @@ SequenceFinder::Rows SequenceFinder::getRows(StringRef ends, Value sequence,
   return {first, arith::SubIOp::create(b, end, first)};
 }
 
+/// As many new keys as there is room for; none for an entry that is not there.
+Value SequenceFinder::addNewKeys(Value used, Value numOld) {
+  Value all =
+      arith::AddIOp::create(b, numOld, asValue(frame.getSize(Dim::SeqlenNew)));
+  Value numKeys = arith::MinSIOp::create(b, all, asValue(getSeqlenK()));
+  Value zero = index(0);
+  Value isThere =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, used, zero);
+  return arith::SelectOp::create(b, isThere, numKeys, zero);
+}
+
 Sequence SequenceFinder::find(Value batch, Value queryBlock) {
   Sequence found{batch,
                  batch,
@@ -166,18 +178,12 @@ Sequence SequenceFinder::find(Value batch, Value queryBlock) {
     found.seqlenK =
         arith::SelectOp::create(b, exists, numKeys, index(0)).getResult();
   }
-  if (op.getSequsedK())
-    found.seqlenK =
-        clamp(loadUsed(found.number), index(0), asValue(found.seqlenK));
-  // As many new keys as there is room for.
+  if (!op.getSequsedK())
+    return found;
+  Value used = loadUsed(found.number);
+  found.seqlenK = clamp(used, index(0), asValue(found.seqlenK));
   if (op.getKNew())
-    found.seqlenK =
-        arith::MinSIOp::create(
-            b,
-            arith::AddIOp::create(b, asValue(found.seqlenK),
-                                  asValue(frame.getSize(Dim::SeqlenNew))),
-            asValue(getSeqlenK()))
-            .getResult();
+    found.seqlenK = addNewKeys(used, asValue(found.seqlenK));
   return found;
 }
 

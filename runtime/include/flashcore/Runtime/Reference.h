@@ -140,7 +140,9 @@ struct KeyPlace {
 KeyPlace findKey(const AttentionInputs &inputs, const Sequence &sequence,
                  int64_t key);
 
-/// The rows of kNew, and the keys of a sequence that were there before them.
+/// The rows of kNew, and the keys of a sequence that were there before them. A
+/// negative sequsedK with kNew is of an entry that is not there: it has no
+/// keys.
 int64_t countNewKeys(const AttentionInputs &inputs);
 int64_t countOldKeys(const AttentionInputs &inputs, const Sequence &sequence);
 /// Elements as scores and sums have them: of a key or query that is to be

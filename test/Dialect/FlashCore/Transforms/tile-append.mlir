@@ -9,7 +9,8 @@
 !k = memref<2x2x300x64xf16>
 !n = memref<2x2x40x64xf16>
 
-// Three blocks of 16 rows for each of two heads of two entries.
+// Three blocks of 16 rows for each of two heads of two entries. An entry of a
+// negative length is not there.
 
 // CHECK-LABEL: func.func @copies(
 // CHECK-NOT:     gpu.alloc
@@ -28,9 +29,13 @@
 // CHECK:         %[[V:.+]] = memref.reinterpret_cast %[[V_PTR]]
 // CHECK:         %[[USED:.+]] = memref.reinterpret_cast %[[USED_PTR]]
 // CHECK:         %[[IDS:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 2, 3)
-// CHECK:         memref.load %[[USED]][%[[IDS]]#0]
+// CHECK:         %[[LOADED:.+]] = memref.load %[[USED]][%[[IDS]]#0]
+// CHECK:         %[[LENGTH:.+]] = arith.index_cast %[[LOADED]]
 // CHECK:         arith.minsi
 // CHECK:         arith.maxsi
+// CHECK:         %[[IS_THERE:.+]] = arith.cmpi sge, %[[LENGTH]], %{{.+}}
+// CHECK:         %[[ROWS:.+]] = arith.select %[[IS_THERE]]
+// CHECK:         arith.muli %[[ROWS]]
 // CHECK:         scf.for
 // CHECK:           %[[ROW:.+]] = vector.load %[[K_NEW:.+]][%[[IDS]]#0, %[[IDS]]#1, %{{.+}}, %[[COLUMN:.+]]] {alignment = 16 : i64} : {{.+}}, vector<8xf16>
 // CHECK-NEXT:      vector.store %[[ROW]], %[[K]][%[[IDS]]#0, %[[IDS]]#1, %{{.+}}, %[[COLUMN]]] {alignment = 16 : i64}
@@ -49,7 +54,9 @@
 // CHECK:         %[[NEW:.+]] = arith.constant 40 : index
 // CHECK:         arith.addi %{{.+}}, %[[NEW]] : index
 // CHECK-NEXT:    %[[MOST:.+]] = arith.constant 300 : index
-// CHECK-NEXT:    arith.minsi %{{.+}}, %[[MOST]]
+// CHECK-NEXT:    %[[KEYS:.+]] = arith.minsi %{{.+}}, %[[MOST]]
+// CHECK:         %[[IS_THERE:.+]] = arith.cmpi sge, %[[OLD]], %{{.+}}
+// CHECK-NEXT:    arith.select %[[IS_THERE]], %[[KEYS]], %{{.+}}
 func.func @copies(%q: !q, %k: !k, %v: !k, %n: !n, %used: memref<2xi32>, %o: !q) {
   flashcore.attention ins(%q, %k, %v : !q, !k, !k) seqused_k(%used : memref<2xi32>) append(%n, %n : !n, !n) outs(%o : !q)
   return

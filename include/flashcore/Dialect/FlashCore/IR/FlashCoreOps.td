@@ -94,7 +94,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       and value, which are written then, through `page_table` where there is one.
       seqlen_k of b is seqused_k[b] plus the rows of k_new in all that is said
       here. Rows that its keys or pages have no room for are not written, and
-      are no keys. No other entry's keys may be where a row goes.
+      are no keys. No other entry's keys may be where a row goes. An entry whose
+      seqused_k is negative is not there: nothing of it is written, and it has
+      no keys.
     * `rotary` cos, sin: turns pairs of columns of the rows of k_new, before they
       are written, and of query, before it meets them. With n = rotary_dim / 2,
       the columns of cos, pair c < n is columns 2c and 2c + 1 (`interleaved`) or
