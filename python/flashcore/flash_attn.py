@@ -79,9 +79,9 @@ def flash_attn_func(
         k,
         v,
         lse=return_attn_probs,
-        **_dropout_options(dropout_p, q),
+        **dropout_options(dropout_p, q),
         **_alibi_options(alibi_slopes, q, k),
-        **_options(softmax_scale, causal, window_size, softcap),
+        **common_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
         out: torch.Tensor = result
@@ -198,9 +198,9 @@ def flash_attn_varlen_func(
         max_seqlen_q=max_seqlen_q if isinstance(max_seqlen_q, int) else None,
         lse=return_attn_probs,
         **keys,
-        **_dropout_options(dropout_p, q),
+        **dropout_options(dropout_p, q),
         **_slopes(alibi_slopes, q.shape[1], lengths),
-        **_options(softmax_scale, causal, window_size, softcap),
+        **common_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
         out: torch.Tensor = result[0]
@@ -344,7 +344,7 @@ def flash_attn_with_kvcache(
             alibi_slopes,
             mask_mod=_leftpad_mod(cache_leftpad, q.shape[0]),
             lse=return_softmax_lse,
-            **_options(softmax_scale, causal, window_size, softcap),
+            **common_options(softmax_scale, causal, window_size, softcap),
         )  # fmt: skip
     if has_rotary:
         q, k = _rotate_both(
@@ -379,7 +379,7 @@ def flash_attn_with_kvcache(
         page_table=block_table,
         lse=return_softmax_lse,
         **_slopes(alibi_slopes, heads, lengths),
-        **_options(softmax_scale, causal, window_size, softcap),
+        **common_options(softmax_scale, causal, window_size, softcap),
     )
     return result
 
@@ -661,7 +661,7 @@ def _rotate(
 # Options --------------------------------------------------------------------
 
 
-def _options(
+def common_options(
     softmax_scale: Optional[float], causal: bool, window_size: Window, softcap: float
 ) -> Dict[str, Any]:
     """What flashcore.attention is told of all of these functions."""
@@ -676,7 +676,7 @@ def _options(
     }
 
 
-def _dropout_options(dropout_p: float, q: torch.Tensor) -> Dict[str, Any]:
+def dropout_options(dropout_p: float, q: torch.Tensor) -> Dict[str, Any]:
     """Seed and offset are drawn where q is, so that a CUDA graph draws them at each replay."""
     if dropout_p == 0:
         return {}

@@ -4,33 +4,36 @@
     flashcore.transformers.register()
     model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="fc_attention")
 
-``model.set_attn_implementation("fc_attention")`` switches a model that exists. (Every
-name with "flash" in it means flash-attn to Transformers, and packed sequences.)
+``model.set_attn_implementation("fc_attention")`` switches a model that exists.
 Grouped heads are not repeated. Causal masks and sliding windows are flags of the
 kernel, so that no mask is in memory, unless a batch is padded, the cache is
 static, or a model's mask is of another kind.
+
+``register_flash()`` and "fc_flash_attention_2" are for continuous batching and packed
+sequences. (Every name with "flash" in it means flash-attn to Transformers.)
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Dict, Optional, Tuple
 
 import torch
 
+from flashcore import transformers_flash
 from flashcore.attention import attention
-from flashcore.errors import Error, GradientError, UnsupportedError
-from flashcore.torch import gradients
+from flashcore.errors import Error
+from flashcore.flash_attn import dropout_options
 from flashcore.torch.dropin import additive
-from flashcore.torch.fallback import attention_by_torch, warn_once
+from flashcore.torch.fallback import attention_by_torch
 
 Window = Tuple[Optional[int], Optional[int]]
 
-__all__ = ["attention_forward", "attention_mask", "register"]
+__all__ = ["attention_forward", "attention_mask", "register", "register_flash"]
 
 NAME = "fc_attention"
-#: Arguments of other implementations that change the result.
-_UNSUPPORTED = {"cache": "paged caches of continuous batching"}
+FLASH_NAME = "fc_flash_attention_2"
 
 
 def register(name: str = NAME) -> None:
@@ -39,20 +42,63 @@ def register(name: str = NAME) -> None:
     May be called again. Raises flashcore.Error for a Transformers older than 5, and
     ValueError for a name that it takes for one of its own.
     """
-    import transformers
     from transformers import AttentionInterface, AttentionMaskInterface
+
+    _expect_transformers_5()
+    _expect_none_of(("flash", "flex_attention", "sdpa", "paged"), name)
+    AttentionInterface.register(name, attention_forward)
+    AttentionMaskInterface.register(name, attention_mask)
+
+
+def register_flash(name: str = FLASH_NAME) -> None:
+    """Registers FlashCore in the place of flash-attn, as ``attn_implementation=name``.
+
+    For what Transformers does with flash-attn alone: continuous batching
+    (``model.generate_batch``) without masks, and on a GPU with a page table; sequences
+    packed by position_ids; padded batches, whose padding is taken out. May be called
+    again, and beside :func:`register`.
+
+    float32, dropout with gradients, gradients after
+    ``flashcore.torch.set_on_grad("fallback")``, and what there is no kernel for go to
+    PyTorch, with one FallbackWarning for each reason; decoding by a page table
+    raises flashcore.UnsupportedError. Calls with sinks, dropout or lengths break a graph
+    of torch.compile, as Transformers itself does.
+
+    It replaces two functions that are private in Transformers, which go on as they are
+    for all other names. Raises flashcore.Error for a Transformers that has no such
+    functions (5.19 to 5.24 do), and ValueError for a name that it takes for another.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    _expect_transformers_5()
+    # By these it finds functions that read a page table.
+    if not re.fullmatch(r"\w*flash\w*[23]\w*", name) or re.fullmatch(r"flash_attention_\d", name):
+        raise ValueError(
+            "expects a word with 'flash' and a 2 or 3 behind it that is none of Transformers, such "
+            f"as {FLASH_NAME!r}, but got {name!r}"
+        )
+    _expect_none_of(("flex_attention", "sdpa", "paged"), name)
+    transformers_flash.install(name)
+    interfaces: Tuple[Any, ...] = (AttentionInterface, AttentionMaskInterface)
+    for interface in interfaces:
+        interface.register(name, interface()["flash_attention_2"])
+
+
+def _expect_none_of(words: Tuple[str, ...], name: str) -> None:
+    for word in words:
+        if word in name:
+            hint = ": register_flash takes it" if word == "flash" else ""
+            raise ValueError(
+                f"expects a name without {word!r}, which means something else to Transformers, "
+                f"but got {name!r}{hint}"
+            )
+
+
+def _expect_transformers_5() -> None:
+    import transformers
 
     if int(transformers.__version__.partition(".")[0]) < 5:
         raise Error(f"expects Transformers 5 or newer, but got {transformers.__version__}")
-
-    for word in ("flash", "flex_attention", "sdpa", "paged"):
-        if word in name:
-            raise ValueError(
-                f"expects a name without {word!r}, which means something else to Transformers, "
-                f"but got {name!r}"
-            )
-    AttentionInterface.register(name, attention_forward)
-    AttentionMaskInterface.register(name, attention_mask)
 
 
 def attention_forward(
@@ -78,18 +124,17 @@ def attention_forward(
         key, or what is added to the scores. It is the whole mask: is_causal and
         sliding_window then say nothing more. Without one the last query sees the
         last key, and sliding_window keys up to its own.
+    dropout: the probability that an element of the softmax is dropped, drawn with
+        PyTorch's generator of the device.
     position_bias: added to the scores besides.
     s_aux: (heads_q), sinks: logits that take part in each softmax and have no value.
 
     Returns (o, None), o: (batch, seqlen_q, heads_q, head_dim), contiguous.
 
-    float32, dropout, gradients after ``flashcore.torch.set_on_grad("fallback")``, and
-    sinks under torch.compile go to PyTorch, with one FallbackWarning for each reason.
-    Raises flashcore.UnsupportedError for paged caches, and for gradients.
+    float32, gradients after ``flashcore.torch.set_on_grad("fallback")``, dropout with
+    gradients, and sinks or dropout under torch.compile go to PyTorch, with one
+    FallbackWarning for each reason. Raises flashcore.UnsupportedError for gradients.
     """
-    for name, what in _UNSUPPORTED.items():
-        if others.get(name) is not None:
-            raise UnsupportedError(f"flashcore has no {what} yet: expects no {name}, but got one")
     if is_causal is None:
         is_causal = bool(getattr(module, "is_causal", True))
     causal = False
@@ -119,34 +164,34 @@ def _run(
     options: Dict[str, Any],
 ) -> torch.Tensor:
     """By FlashCore, or by PyTorch with a warning."""
-    reason = _reason_against(query, dropout, "sinks" in options)
-    if reason is None:
-        try:
-            o: torch.Tensor = attention(query, key, value, causal=causal, window=window, **options)
-            return o
-        except GradientError:
-            if "sinks" not in options or gradients.on_grad() == "error":
-                raise
-            reason = "it needs gradients"
-        except UnsupportedError as error:
-            reason = str(error)
-    warn_once(reason)
-    where = "bottom_right" if causal else None
-    result: Any = attention_by_torch(
-        query, key, value, causal=where, window=window, dropout_p=dropout, **options
-    )
-    o = result
-    return o
+
+    def kernel() -> torch.Tensor:
+        o: torch.Tensor = attention(
+            query, key, value, causal=causal, window=window, **dropout_options(dropout, query),
+            **options,
+        )  # fmt: skip
+        return o
+
+    def by_torch() -> torch.Tensor:
+        where = "bottom_right" if causal else None
+        o: Any = attention_by_torch(
+            query, key, value, causal=where, window=window, dropout_p=dropout, **options
+        )
+        result: torch.Tensor = o
+        return result
+
+    sinks = options.get("sinks")
+    reason = transformers_flash.reason_against(query, dropout, key, value, sinks, options["bias"])
+    if reason is None and torch.compiler.is_compiling():
+        reason = _reason_against_compiling(dropout, sinks)
+    return transformers_flash.run(reason, kernel, by_torch)
 
 
-def _reason_against(query: torch.Tensor, dropout: float, has_sinks: bool) -> Optional[str]:
-    if dropout > 0.0:
-        return "it has dropout"
-    if has_sinks and torch.compiler.is_compiling():
+def _reason_against_compiling(dropout: float, sinks: Optional[torch.Tensor]) -> Optional[str]:
+    """Of what is no operator: a graph has no break."""
+    if sinks is not None:
         return "it has sinks, and is compiled"
-    if query.dtype not in (torch.float16, torch.bfloat16):
-        return f"query is of {query.dtype}, and not of float16 or bfloat16"
-    return None
+    return "it has dropout, and is compiled" if dropout > 0.0 else None
 
 
 def _window(sliding_window: Optional[int], is_causal: bool) -> Window:

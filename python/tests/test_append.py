@@ -166,12 +166,53 @@ def test_layout_bshd_and_caches_in_one_tensor():
 def test_rows_without_room_are_not_written():
     q, k, v, k_new, v_new = draw(9, 1, 4)
     k[:], v[:] = 1, 2
-    lengths = np.array([ROWS - 1, -7], "int32")
+    lengths = np.array([ROWS - 1, ROWS + 3], "int32")
     flashcore.attention(q, k, v, seqused_k=lengths, k_new=k_new, v_new=v_new)
     assert_same(k[0, :, ROWS - 1], k_new[0, :, 0])
-    assert_same(k[1, :, :4], k_new[1])
-    assert (k[0, :, : ROWS - 1] == 1).all() and (k[1, :, 4:] == 1).all()
-    assert (v[0, :, : ROWS - 1] == 2).all() and (v[1, :, 4:] == 2).all()
+    assert (k[0, :, : ROWS - 1] == 1).all() and (k[1] == 1).all()
+    assert (v[0, :, : ROWS - 1] == 2).all() and (v[1] == 2).all()
+
+
+@pytest.mark.parametrize("device", ["emulator", "reference"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("options", [{}, {"key_splits": 2}, {"product": "warpgroup"}])
+def test_entry_of_negative_length_is_not_there(device, turned, options, monkeypatch):
+    """A batch is filled up: no page of such an entry is looked at."""
+    if "product" in options:
+        monkeypatch.setenv("FLASHCORE_CHIP", "sm_90a")
+    q, k, v, k_new, v_new = draw(11, 2, 2, 64, 64)
+    pools = [x[0].reshape(HEADS_KV, -1, 8, 64).transpose(1, 0, 2, 3).copy() for x in (k, v)]
+    table = np.array([np.arange(ROWS // 8), [-1] * (ROWS // 8)], "int32")
+    rotary = dict(zip(("rotary_cos", "rotary_sin"), draw_angles(5, 64))) if turned else {}
+    new = {"k_new": k_new, "v_new": v_new, **rotary}
+    before = [pool.copy() for pool in pools]
+    o, lse = flashcore.attention(
+        q, *pools, seqused_k=np.array([LENGTHS[0], -1], "int32"), page_table=table, causal=True,
+        lse=True, schedule=options, device=device, **new,
+    )  # fmt: skip
+    assert (o[1] == 0).all() and (lse[1] == -np.inf).all()
+    flashcore.attention(q, k, v, seqused_k=used(), causal=True, **new)
+    for pool, old, cache in zip(pools, before, (k, v)):
+        whole, rest = (x.transpose(1, 0, 2, 3).reshape(HEADS_KV, -1, 64) for x in (pool, old))
+        rest[:, LENGTHS[0] : LENGTHS[0] + 2] = cache[0, :, LENGTHS[0] : LENGTHS[0] + 2]
+        assert_same(np.ascontiguousarray(whole), np.ascontiguousarray(rest))
+
+
+@pytest.mark.parametrize("device", ["emulator", "reference"])
+def test_caches_that_both_span_one_pool(device):
+    """Pages of keys and of values take turns, so that k and v are views which overlap."""
+    q, _, _, k_new, v_new = draw(12, 1, 1)
+    pool = np.random.default_rng(13).standard_normal((12, HEADS_KV, 8, 32)).astype("float16")
+    expected = pool.copy()
+    table = np.array([[0, 4, 6], [2, 8, 0]], "int32")
+    expected[6, :, 7], expected[7, :, 7] = k_new[0, :, 0], v_new[0, :, 0]
+    expected[2, :, 5], expected[3, :, 5] = k_new[1, :, 0], v_new[1, :, 0]
+    o = flashcore.attention(
+        q, pool[:-1], pool[1:], seqused_k=used(), page_table=table, k_new=k_new, v_new=v_new,
+        device=device,
+    )  # fmt: skip
+    assert_same(pool, expected)
+    assert np.isfinite(o).all()
 
 
 def test_positions_past_the_table_are_its_last():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="needs PyTorch")
-pytest.importorskip("transformers", "5.0", reason="needs Transformers 5")
+pytest.importorskip("transformers", "5.19", reason="needs Transformers 5.19")
 
 PAGE = Path(__file__).parents[2] / "docs" / "PyTorch.md"
 
@@ -17,7 +17,8 @@ def test_snippets_run():
         pytest.skip("needs the source tree")
     names = {}
     snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    assert len(snippets) == 8
+    assert len(snippets) == 9
     for snippet in snippets:
         exec(compile(snippet, str(PAGE), "exec"), names)
+    assert all(len(text.generated_tokens) == 4 for text in names["texts"].values())
     assert names["w"].grad is not None and names["out"].shape == (1, 32, 4, 64)

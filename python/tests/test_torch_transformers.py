@@ -141,14 +141,52 @@ def test_training_is_refused_or_falls_back():
     assert all(p.grad is not None for p in model.parameters())
 
 
-def test_what_flashcore_lacks_is_said_by_name():
-    q = torch.zeros(1, 2, 4, 32, dtype=torch.float16)
-    with pytest.raises(NotImplementedError, match="has no paged caches of continuous batching yet"):
-        flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, cache=q)
+@pytest.mark.parametrize(
+    "kind, share", [("llama", "attention_dropout"), ("bert", "attention_probs_dropout_prob")]
+)
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_dropout_is_drawn_by_the_kernel(calls, kind, share, is_padded):
+    """In training mode, without gradients."""
+    others = {"hidden_dropout_prob": 0.0} if kind == "bert" else {}
+    model = build(kind, **{share: 0.5}, **others).train()
+    inputs = {}
+    if is_padded:
+        inputs["attention_mask"] = torch.ones(2, 20, dtype=torch.long)
+        inputs["attention_mask"][1, :6] = 0
+    outputs = []
+    with torch.no_grad():
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            outputs.append(model(tokens(2, 20), **inputs).logits[:, -1])
+    assert {options["dropout_p"] for options in calls} == {0.5}
+    assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[1], outputs[2])
+    words = [tuple(options["rng"].tolist()) for options in calls]
+    assert words[:2] == words[2:4] and len(set(words)) == 4
+
+
+def test_dropout_that_no_kernel_draws_goes_to_pytorch(calls, monkeypatch):
+    monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    model = build("llama", attention_dropout=0.5).train()
+    with pytest.warns(flashcore.torch.FallbackWarning, match="it has dropout, and needs gradients"):
+        model(tokens(1, 20), labels=tokens(1, 20)).loss.backward()
+    q = torch.randn(1, 2, 8, 32, dtype=torch.float16)
+    with pytest.warns(flashcore.torch.FallbackWarning, match="its dropout is 1e-07, and not from"):
+        flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, dropout=1e-7)
+    torch.compiler.reset()
+    compiled = torch.compile(
+        lambda: flashcore.transformers.attention_forward(
+            torch.nn.Module(), q, q, q, None, dropout=0.5, is_causal=True
+        ),
+        fullgraph=True, backend="aot_eager",
+    )  # fmt: skip
+    assert compiled()[0].shape == (1, 8, 2, 32)
+    assert not calls
 
 
 def test_names_that_mean_something_else_are_refused():
-    with pytest.raises(ValueError, match="expects a name without 'flash'.*but got 'flashcore'"):
+    with pytest.raises(
+        ValueError, match="expects a name without 'flash'.*but got 'flashcore': register_flash"
+    ):
         flashcore.transformers.register("flashcore")
 
 

@@ -655,6 +655,15 @@ TEST(CheckTest, rowsThatACallAppendsAreCompared) {
     report = checkOutputs(bundle, tensors, data, 1);
     EXPECT_FALSE(report->pass());
     EXPECT_FALSE(report->v->pass());
+    // Of an entry that is not there nothing is written, nor compared.
+    std::vector<uint16_t> before = k;
+    used[0] = -1;
+    ASSERT_EQ(text(computeReference(bundle, tensors, data, 1)), "");
+    EXPECT_EQ(k, before);
+    EXPECT_EQ(o, std::vector<uint16_t>(o.size(), 0));
+    report = checkOutputs(bundle, tensors, data, 1);
+    EXPECT_TRUE(report->pass());
+    EXPECT_EQ(report->k->elements, 0);
   }
 }
 

@@ -10,7 +10,13 @@ from typing import Optional, Set, Tuple, Union
 
 import torch
 
-__all__ = ["FallbackWarning", "attention_by_torch", "original_sdpa", "warn_once"]
+__all__ = [
+    "FallbackWarning",
+    "attention_by_torch",
+    "original_sdpa",
+    "sequences_by_torch",
+    "warn_once",
+]
 
 #: PyTorch's own, whatever torch.nn.functional holds.
 original_sdpa = torch._C._nn.scaled_dot_product_attention
@@ -78,6 +84,64 @@ def attention_by_torch(
     if layout == "bshd":
         o = o.transpose(1, 2)
     return (o, log_sum) if lse else o
+
+
+def sequences_by_torch(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    *,
+    causal: Optional[str] = None,
+    window: Tuple[Optional[int], Optional[int]] = (None, None),
+    softcap: Optional[float] = None,
+    scale: Optional[float] = None,
+    sinks: Optional[torch.Tensor] = None,
+    dropout_p: float = 0.0,
+) -> torch.Tensor:
+    """The same of sequences back to back: q, k, v and o are (rows, heads, head_dim).
+
+    A mask of (rows of q, rows of k) is in memory. Lengths are not read on the host.
+    Rows of no sequence are 0. causal is "bottom_right" or None.
+    """
+    of_q, row, count_q = _places(cu_seqlens_q, q.shape[0])
+    of_k, column, count_k = _places(cu_seqlens_k, k.shape[0])
+    lengths = (count_k - count_q)[of_q.clamp(0, count_q.shape[0] - 1)]
+    # How far behind a query's own key another is.
+    distance = (row + lengths)[:, None] - column[None, :]
+    left, right = window
+    right = 0 if causal is not None else right
+    visible = of_q[:, None] == of_k[None, :]
+    for of_rows, count in ((of_q[:, None], count_q), (of_k[None, :], count_k)):
+        visible = visible & (of_rows >= 0) & (of_rows < count.shape[0])
+    if left is not None:
+        visible = visible & (distance <= left)
+    if right is not None:
+        visible = visible & (distance >= -right)
+    # What lies in rows of no sequence may be anything.
+    is_key = visible.any(0)[:, None, None]
+    k, v = (torch.where(is_key, tensor, 0) for tensor in (k, v))
+    is_query = visible.any(1)[:, None, None]
+    bias = torch.zeros(visible.shape, dtype=q.dtype, device=q.device)
+    o = attention_by_torch(
+        *(tensor[None] for tensor in (torch.where(is_query, q, 0), k, v)),
+        bias=bias.masked_fill(~visible, -math.inf), softcap=softcap, scale=scale, sinks=sinks,
+        layout="bshd", dropout_p=dropout_p,
+    )  # fmt: skip
+    assert isinstance(o, torch.Tensor)
+    return o[0]
+
+
+def _places(cu_seqlens: torch.Tensor, rows: int) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The sequence of each row, its number in it, and how many rows each sequence has.
+
+    A row of no sequence has a number that no sequence has.
+    """
+    row = torch.arange(rows, dtype=cu_seqlens.dtype, device=cu_seqlens.device)
+    sequence = torch.searchsorted(cu_seqlens, row, right=True) - 1
+    first = cu_seqlens[sequence.clamp(0, cu_seqlens.shape[0] - 1)]
+    return sequence, row - first, cu_seqlens.diff()
 
 
 def _repeat_heads(q: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
