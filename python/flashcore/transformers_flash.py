@@ -81,14 +81,14 @@ def flash_func(
     s_aux: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """``flash_attn_func`` with sinks: s_aux, (heads_q). All of (batch, rows, heads, dim)."""
-    options = common_options(softmax_scale, causal, window_size, softcap)
+    options = _options_of(q, softmax_scale, causal, window_size, softcap)
 
     def kernel() -> torch.Tensor:
         o: torch.Tensor = _attention(q, k, v, dropout_p, s_aux, options)
         return o
 
     def by_torch() -> torch.Tensor:
-        where = "bottom_right" if causal else None
+        where = "bottom_right" if options["causal"] else None
         o: Any = attention_by_torch(
             q, k, v, **{**options, "causal": where}, sinks=s_aux, dropout_p=dropout_p
         )
@@ -165,10 +165,22 @@ def flash_with_kvcache(
             f"expects q of float16 or bfloat16 with block_table, but got {q.dtype}: convert the "
             "model, or decode without pages, ContinuousBatchingConfig(max_blocks_per_request=0)"
         )
-    options = common_options(softmax_scale, causal, window_size, softcap)
+    options = _options_of(q, softmax_scale, causal, window_size, softcap)
     pages = {"k_new": k, "v_new": v, "seqused_k": cache_seqlens, "page_table": block_table}
     o: torch.Tensor = _attention(q, k_cache, v_cache, dropout_p, s_aux, {**options, **pages})
     return o
+
+
+def _options_of(
+    q: torch.Tensor,
+    softmax_scale: Optional[float],
+    causal: bool,
+    window_size: Window,
+    softcap: float,
+) -> Dict[str, Any]:
+    """Of entries of equal rows. One query sees all keys: its own is the last."""
+    options = common_options(softmax_scale, causal, window_size, softcap)
+    return options if q.shape[1] > 1 else {**options, "causal": False}
 
 
 def _attention(
