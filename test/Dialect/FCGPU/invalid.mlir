@@ -704,7 +704,7 @@ func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
 
 // -----
 
-// expected-error @below {{expected one of [rows, panels] for Where the elements of a slot lie, got: diagonals}}
+// expected-error @below {{expected one of [rows, panels, plain, padded] for Where the elements of a slot lie, got: diagonals}}
 func.func private @ring_of_unknown_layout(!fcgpu.ring<2x64x96xf16, diagonals>)
 
 // -----
@@ -810,7 +810,7 @@ func.func @copy_is_wider_than_the_ring(%v: memref<512x128xf16>,
 // -----
 
 func.func @in_place_without_panels(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
-  // expected-error @below {{'fcgpu.read' op reads a tile in place of a ring without panels}}
+  // expected-error @below {{'fcgpu.read' op reads a tile in place of a ring whose rows have a swizzle}}
   %t = fcgpu.read %ring[%i] in_place : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
   return
 }
