@@ -356,13 +356,24 @@ void mlir::flashcore::explain(llvm::raw_ostream &os,
 }
 
 std::string mlir::flashcore::makeReport(const Compilation &compilation) {
-  llvm::json::Array described;
-  for (auto [number, attention] : llvm::enumerate(compilation.attentions))
+  llvm::json::Array described, merges;
+  for (auto [number, attention] : llvm::enumerate(compilation.attentions)) {
     for (auto [chip, explanation] : llvm::enumerate(attention.explanations))
       described.push_back(toJSON(explanation, attention.name,
                                  *lookupTarget(compilation.chips[chip]),
                                  compilation.getVariant(number, chip)));
-  llvm::json::Value document = llvm::json::Object{
-      {"compiler", getVersion()}, {"attentions", std::move(described)}};
-  return llvm::formatv("{0:2}", document).str() + "\n";
+    for (const BundleVariant &variant : attention.variants) {
+      if (isAttention(variant.kernels))
+        continue;
+      llvm::json::Object merge = describeMerge(variant);
+      merge["name"] = attention.name;
+      merges.push_back(std::move(merge));
+    }
+  }
+  llvm::json::Object document{{"compiler", getVersion()},
+                              {"attentions", std::move(described)}};
+  if (!merges.empty())
+    document["merges"] = std::move(merges);
+  return llvm::formatv("{0:2}", llvm::json::Value(std::move(document))).str() +
+         "\n";
 }

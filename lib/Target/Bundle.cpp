@@ -186,6 +186,14 @@ std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
                        json::Value(std::move(launch)));
 }
 
+json::Object mlir::flashcore::describeMerge(const BundleVariant &variant) {
+  const BundleKernel &kernel = variant.kernels.front();
+  return json::Object{{"chip", variant.chip},
+                      {"kernel", describeKernel(kernel)},
+                      {"dims", toJSON(kernel.description.get("dims"))},
+                      {"tensors", toJSON(kernel.description.get("tensors"))}};
+}
+
 /// Each PTX file has the name of its chip where there are several.
 static std::string getPTXName(ArrayRef<BundleVariant> variants,
                               const BundleVariant &variant) {

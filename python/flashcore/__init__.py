@@ -4,7 +4,8 @@
     o = flashcore.attention(q, k, v, causal=True)
 
 ``attention`` runs where its arrays are: PyTorch, CuPy and JAX on a GPU, NumPy
-on the emulator; ``flex_attention`` is the same by PyTorch's name. ``trace`` and
+on the emulator; ``flex_attention`` is the same by PyTorch's name, and ``merge`` joins
+attentions to parts of the keys. ``trace`` and
 ``show_mask`` show what a score_mod and a mask_mod say. ``compile``, ``explain``
 and ``inspect`` show what the compiler does, ``run_ptx`` runs any PTX on the
 emulator, ``cache`` keeps kernels.
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         where,
     )
     from flashcore.masks import show_mask
+    from flashcore.merges import merge
     from flashcore.regions import trace
     from flashcore.scalars import capture
 
@@ -102,6 +104,7 @@ __all__ = [
     "log",
     "log2",
     "maximum",
+    "merge",
     "minimum",
     "open_device",
     "rsqrt",
@@ -144,6 +147,7 @@ _LAZY = {
     "log": "functions",
     "log2": "functions",
     "maximum": "functions",
+    "merge": "merges",
     "minimum": "functions",
     "open_device": "device",
     "rsqrt": "functions",

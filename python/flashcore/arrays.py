@@ -80,6 +80,10 @@ class Library:
         """A contiguous copy, which allocators align."""
         raise _cannot(array, "copied to aligned rows")
 
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """A contiguous copy of arrays of one shape, with an axis in front."""
+        raise _cannot(parts[0], "stacked")
+
     def convert(self, array: Any, dtype: str) -> Any:
         """A contiguous copy, of another type."""
         raise _cannot(array, f"converted to {dtype}")
@@ -139,6 +143,9 @@ class Torch(Library):
     def dense(self, array: Any) -> Any:
         return array.clone(memory_format=self.torch.contiguous_format)
 
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return self.torch.stack(tuple(parts))
+
     def convert(self, array: Any, dtype: str) -> Any:
         return array.to(getattr(self.torch, dtype), memory_format=self.torch.contiguous_format)
 
@@ -194,6 +201,9 @@ class NumPyLike(Library):
 
     def dense(self, array: Any) -> Any:
         return array.copy(order="C")
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return self.module.stack(parts)
 
     def convert(self, array: Any, dtype: str) -> Any:
         return array.astype(self._dtype(dtype), order="C")

@@ -288,7 +288,7 @@ def attention(
     try:
         if stream is None:
             return call.run(q, k, v, bias, out, None)
-        return run_on_stream(call, q, k, v, bias, out, stream)
+        return run_on_stream(call.run, (q, k, v, bias, out), stream)
     except GradientError:
         from flashcore.torch import gradients
 
@@ -494,21 +494,19 @@ def _read_dropout(dropout_p: Any, rng: Any) -> float:
     return share
 
 
-def run_on_stream(
-    call: "_core.Call", q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any
-) -> Any:
-    """Runs in a stream, which outputs and workspace are allocated for as well."""
+def run_on_stream(run: Callable[..., Any], arrays: Tuple[Any, ...], stream: Any) -> Any:
+    """``run(*arrays, handle)`` in a stream, which it allocates for as well."""
     from flashcore.arrays import CUDA, CUDA_MANAGED, library_of
 
     handle = _stream_handle(stream)
-    kind, index = _core.view(q, None).device
+    kind, index = _core.view(arrays[0], None).device
     if kind not in (CUDA, CUDA_MANAGED):
         raise ValueError(f"expects no stream for arrays in host memory, but got {stream!r}")
-    library = library_of(q)
+    library = library_of(arrays[0])
     if library is None or handle == library.stream_in_use(index):
-        return call.run(q, k, v, bias, out, handle)
-    with library.on_stream(q, stream, handle):
-        return call.run(q, k, v, bias, out, handle)
+        return run(*arrays, handle)
+    with library.on_stream(arrays[0], stream, handle):
+        return run(*arrays, handle)
 
 
 def _stream_handle(stream: Any) -> int:

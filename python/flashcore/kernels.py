@@ -59,7 +59,7 @@ class Loaded:
     module: "_core.Module"
 
 
-def _once(key: Name, table: Dict[Name, Made], make: Callable[[], Made]) -> Made:
+def once(key: Name, table: Dict[Name, Made], make: Callable[[], Made]) -> Made:
     """``table[key]``, made by one thread if it is not there."""
     found = table.get(key)
     if found is not None:
@@ -82,7 +82,7 @@ def device(kind: str, index: int = 0) -> "_core.Device":
         "cuda": lambda: _core.open_cuda(index),
         "emulator": lambda: _core.open_emulator(os.environ.get("FLASHCORE_EMULATOR", "threads=0")),
     }[kind]
-    return _once((kind, index), _devices, open_device)
+    return once((kind, index), _devices, open_device)
 
 
 def chip_for(target: "_core.Device") -> str:
@@ -157,7 +157,7 @@ def load(
 
     # Devices live as long as the process.
     key = KernelKey(id(target), problem.words(), schedule, regions)
-    return _once(key, _modules, make)
+    return once(key, _modules, make)
 
 
 def _load_for(

@@ -53,7 +53,7 @@ def run(
     with reading(tensors):
         if stream is None:
             return call.run(q, k, v, bias, out, None)
-        return run_on_stream(call, q, k, v, bias, out, stream)
+        return run_on_stream(call.run, (q, k, v, bias, out), stream)
 
 
 def _expect_rectangle(beside: Beside, out: Any) -> None:

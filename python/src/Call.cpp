@@ -42,6 +42,9 @@ struct Allocation {
   }
 };
 
+/// Axes of a tensor of an attention; those with more are refused.
+constexpr int attentionRank = 4;
+
 /// What to do for tensors that a plan takes as they are.
 struct Launch {
   static PyObject *type;
@@ -51,7 +54,7 @@ struct Launch {
   Allocation o, lse, workspace;
   /// Of the device, for producers without a C exchange API; else null.
   Ref currentStream;
-  int64_t oStrides[maxRank] = {};
+  int64_t oStrides[attentionRank] = {};
   bool hasBias = false, hasLse = false;
 
   const Plan &plan() const { return Boxed<Plan>::get(planObject.get()); }
@@ -59,7 +62,8 @@ struct Launch {
 
 /// What may differ between two calls with the same options.
 struct Key {
-  static constexpr size_t wordsPerTensor = 2 * maxRank + 1, maxTensors = 6;
+  static constexpr size_t wordsPerTensor = 2 * attentionRank + 1,
+                          maxTensors = 6;
   std::array<int64_t, wordsPerTensor * maxTensors + 1> words;
   size_t count = 0;
 
@@ -126,10 +130,10 @@ void Key::add(const TensorView &view, uint64_t alignment) {
                            uint64_t(uint8_t(view.rank)) << 8 |
                            uint64_t(uint8_t(view.device.type)) << 16 |
                            uint64_t(uint32_t(view.device.id)) << 32));
-  for (int64_t size : view.sizes)
-    add(size);
-  for (int64_t stride : view.strides)
-    add(stride);
+  for (int i = 0; i < attentionRank; ++i)
+    add(view.sizes[i]);
+  for (int i = 0; i < attentionRank; ++i)
+    add(view.strides[i]);
 }
 
 //===----------------------------------------------------------------------===//
@@ -146,7 +150,7 @@ bool Argument::read(PyObject *from, PyObject *stream) {
 /// problem.py).
 static uint64_t getRowAlignment(const TensorView &view) {
   constexpr uint64_t elementBytes = 2, most = 16;
-  if (view.rank == 0)
+  if (view.rank == 0 || view.rank > maxRank)
     return most;
   uint64_t columns = static_cast<uint64_t>(view.sizes[view.rank - 1]);
   return columns ? std::min(elementBytes * (columns & -columns), most) : most;
@@ -253,7 +257,7 @@ static bool allocate(const Allocation &allocation, PyObject *q,
 
 /// Strides of axes of size 1 mean nothing.
 static bool hasStrides(const TensorView &view, const int64_t *strides) {
-  for (int i = 0; i < maxRank; ++i)
+  for (int i = 0; i < attentionRank; ++i)
     if (view.sizes[i] != 1 && view.strides[i] != strides[i])
       return false;
   return true;

@@ -18,14 +18,14 @@
 
 namespace flashcore::python {
 
-constexpr int maxRank = 4;
+constexpr int maxRank = 5;
 
 enum class ElementType : uint8_t { Other, F16, BF16, F32 };
 inline int64_t bytesOf(ElementType type) {
   return type == ElementType::F32 ? 4 : 2;
 }
 
-/// A tensor of rank `rank`; only the first four axes are kept.
+/// A tensor of rank `rank`; only the first `maxRank` axes are kept.
 struct TensorView {
   uint64_t pointer = 0;
   int64_t sizes[maxRank] = {}, strides[maxRank] = {};

@@ -341,6 +341,40 @@ def test_capture_needs_a_loaded_kernel():
         fake_torch.capturing = False
 
 
+def test_a_merge_runs_in_the_stream_and_waits_for_nothing():
+    outputs = FakeTorchTensor((3, 1, 2, 40, 96))
+    lses = FakeTorchTensor((3, 1, 2, 40), None, fake_torch.float32)
+    fake_torch.capturing = True
+    try:
+        with pytest.raises(flashcore.Error, match="call flashcore.merge once before capturing"):
+            flashcore.merge(outputs, lses)
+        fake_torch.capturing = False
+        flashcore.merge(outputs, lses)
+        fake_torch.capturing = True
+        before = driver.fakeModulesLoaded(), driver.fakeSynchronizations()
+        o, lse = flashcore.merge(outputs, lses)
+        assert before == (driver.fakeModulesLoaded(), driver.fakeSynchronizations())
+    finally:
+        fake_torch.capturing = False
+    assert type(o) is FakeTorchTensor and o.shape == (1, 2, 40, 96)
+    sizes = [1, 2, 40, 3]
+    of_outputs, of_lses = [7680, 7680, 3840, 96], [80, 80, 40, 1]
+    pointers = [x.data_ptr() for x in (outputs, lses, o, lse)]
+    assert arguments(21) == [*pointers, *sizes, *of_outputs, *of_lses, 7680, 3840, 96, 80, 40]
+    assert driver.fakeStream() == 9
+
+
+def test_a_merge_copies_misaligned_rows():
+    outputs = FakeTorchTensor((2, 1, 2, 40, 64), (5360, 5360, 2680, 67, 1))
+    lses = FakeTorchTensor((2, 1, 2, 40), (0, 80, 40, 1), fake_torch.float32)
+    flashcore.merge(outputs, lses)
+    assert outputs.data_ptr() not in arguments(1) and arguments(2)[1] == lses.data_ptr()
+    with pytest.raises(ValueError, match="expects arrays in host memory for device='emulator'"):
+        flashcore.merge(outputs, lses, device="emulator")
+    with pytest.raises(flashcore.UnsupportedError, match="does not tell the stream in use"):
+        flashcore.merge(array(2, 1, 2, 40, 64), array(2, 1, 2, 40, dtype="float32"))
+
+
 def causal(batch, head, q_idx, kv_idx):
     return q_idx >= kv_idx
 

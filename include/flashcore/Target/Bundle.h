@@ -14,6 +14,7 @@
 #include "flashcore/Target/Ptxas.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/Support/JSON.h"
 
 namespace mlir::flashcore {
 
@@ -46,6 +47,10 @@ bool isAttention(ArrayRef<BundleKernel> kernels);
 /// How the kernels are launched, in the words of the manifest, as one line of
 /// comment for their PTX; empty without kernels of an attention.
 std::string getLaunchComment(ArrayRef<BundleKernel> kernels);
+
+/// The kernel of a merge, its tensors and their sizes, in the words of the
+/// manifest.
+llvm::json::Object describeMerge(const BundleVariant &variant);
 
 struct BundleFile {
   std::string name;

@@ -24,7 +24,7 @@ struct Array {
   static constexpr const char *name = "Array";
 
   dlpack::Tensor tensor = {};
-  int64_t sizes[4] = {}, strides[4] = {};
+  int64_t sizes[5] = {}, strides[5] = {};
 };
 uintptr_t streams[8];
 } // namespace
@@ -111,7 +111,7 @@ static PyObject *newArray(PyObject *, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "O!Osii", &PyTuple_Type, &sizesObject,
                         &stridesObject, &dtype, &device, &index))
     return nullptr;
-  int64_t sizes[4], strides[4];
+  int64_t sizes[5], strides[5];
   auto rank = static_cast<int>(PyTuple_Size(sizesObject));
   for (int i = 0; i < rank; ++i) {
     sizes[i] = PyLong_AsLongLong(PyTuple_GetItem(sizesObject, i));

@@ -194,6 +194,22 @@ def test_graphs_replay_with_changed_inputs(kind):
         assert torch.equal(o, flashcore.attention(*tensors, **options))
 
 
+def test_merges_and_their_graphs():
+    q, k, v = make(device="cuda", queries=100, keys=600)
+    parts = [flashcore.attention(q, k[:, :, a:b], v[:, :, a:b], lse=True) for a, b in ((0, 250), (250, 600))]
+    outputs, lses = (torch.stack(each) for each in zip(*parts))
+    o, lse = flashcore.merge(outputs, lses)
+    whole, whole_lse = flashcore.attention(q, k, v, lse=True)
+    torch.testing.assert_close(o, whole, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(lse, whole_lse, atol=1e-4, rtol=1e-5)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        again, _ = flashcore.merge(outputs, lses)
+    outputs.zero_()
+    graph.replay()
+    assert (again == 0).all()
+
+
 def test_a_graph_needs_a_loaded_kernel():
     q, k, v = make(queries=64, dim=72, device="cuda")
     graph = torch.cuda.CUDAGraph()
