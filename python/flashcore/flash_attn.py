@@ -18,6 +18,7 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.problem import row_step
+from flashcore.torch.dropout import dropout_options
 from flashcore.torch.gradients import needs_gradient
 
 __all__ = [
@@ -674,14 +675,6 @@ def common_options(
         "scale": softmax_scale,
         "layout": "bshd",
     }
-
-
-def dropout_options(dropout_p: float, q: torch.Tensor) -> Dict[str, Any]:
-    """Seed and offset are drawn where q is, so that a CUDA graph draws them at each replay."""
-    if dropout_p == 0:
-        return {}
-    words = torch.randint(-(2**63), 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    return {"dropout_p": dropout_p, "rng": words}
 
 
 def _alibi_options(

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import flashcore
 import flashcore.torch
 from flashcore.torch import FallbackWarning, dropin
-from torch_inputs import assert_same_as, make
+from torch_inputs import assert_same_as, make, no_host_reads
 
 PYTORCHS = F.scaled_dot_product_attention
 sdpa = flashcore.torch.scaled_dot_product_attention
@@ -162,7 +162,11 @@ def test_autocast_casts_as_pytorch_does(calls):
     "change, options, reason",
     [
         (lambda x: x.float(), {}, "query is of torch.float32, and not of float16 or bfloat16"),
-        (lambda x: x, {"dropout_p": 1.0}, "it has dropout"),
+        (
+            lambda x: x,
+            {"dropout_p": 1.0},
+            "its dropout_p 1.0 is not from 2^-17 to below 1 - 2^-17",
+        ),
         (lambda x: x, {"scale": -0.5}, "its scale -0.5 is not positive"),
         (lambda x: x.repeat(1, 1, 1, 10), {}, "its head_dim is 320, and not in 1 to 256"),
         (lambda x: x.as_subclass(Subclass), {}, "query is a Subclass"),
@@ -228,6 +232,93 @@ def test_gradients_are_refused_or_fall_back():
     flashcore.torch.set_on_grad("error")
     with pytest.raises(flashcore.GradientError):
         sdpa(*make(), attn_mask=mask)
+
+
+# Dropout --------------------------------------------------------------------
+
+
+def test_dropout_follows_the_generator(calls):
+    q, k, v = make(keys=24)
+    torch.manual_seed(11)
+    rng = torch.randint(-(2**63), 2**63 - 1, (2,))
+    expected = flashcore.attention(q, k, v, dropout_p=0.3, rng=rng, causal="top_left")
+    drawn = []
+    for seed in (11, None, 11):
+        if seed is not None:
+            torch.manual_seed(seed)
+        drawn.append(sdpa(q, k, v, dropout_p=0.3, is_causal=True))
+    assert torch.equal(drawn[0], expected) and torch.equal(drawn[2], expected)
+    assert not torch.equal(drawn[1], expected) and len(calls) == 3
+    assert not torch.equal(expected, sdpa(q, k, v, is_causal=True))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_mean_of_many_drops_is_pytorchs(calls, masked):
+    """Of a mask that hides keys, too, and of three axes."""
+    q, k, v = (x[0] for x in make(heads=1, keys=24, dim=16))
+    options = {"attn_mask": torch.rand(16, 24) < 0.7} if masked else {}
+    torch.manual_seed(3)
+    count = 200
+    drawn = torch.stack([sdpa(q, k, v, dropout_p=0.4, **options).double() for _ in range(count)])
+    theirs = torch.stack(
+        [PYTORCHS(q, k, v, dropout_p=0.4, **options).double() for _ in range(count)]
+    )
+    expected = PYTORCHS(q.double(), k.double(), v.double(), **options)
+    sigma = drawn.std(0) / count**0.5
+    assert ((drawn.mean(0) - expected).abs() < 5 * sigma + 2e-3).all()
+    # As far apart as PyTorch's draws are.
+    assert 0.9 < (drawn.std(0).mean() / theirs.std(0).mean()) < 1.1
+    assert len(calls) == count
+
+
+def test_words_of_a_dropout_stay_on_the_device(calls):
+    q, k, v = make()
+    sdpa(q, k, v, dropout_p=0.1)
+    with no_host_reads("cpu"):
+        sdpa(q, k, v, dropout_p=0.1)
+    rng = calls[0][1]["rng"]
+    assert rng.device == q.device and rng.dtype == torch.int64 and rng.shape == (2,)
+
+
+def test_dropout_with_gradients_goes_to_pytorch(calls):
+    q, k, v = (x.requires_grad_() for x in make())
+    with pytest.warns(FallbackWarning, match="it has dropout and needs gradients"):
+        sdpa(q, k, v, dropout_p=0.1).sum().backward()
+    assert q.grad is not None and not calls
+    with torch.no_grad():
+        sdpa(q, k, v, dropout_p=0.1)
+    assert len(calls) == 1
+
+
+def test_dropout_that_is_traced_goes_to_pytorch(calls):
+    torch.compiler.reset()
+    q, k, v = make()
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(str(module.graph))
+        return module.forward
+
+    compiled = torch.compile(
+        lambda q, k, v: sdpa(q, k, v, dropout_p=0.1), fullgraph=True, backend=backend
+    )
+    torch.manual_seed(5)
+    actual = compiled(q, k, v)
+    torch.manual_seed(5)
+    assert torch.equal(actual, PYTORCHS(q, k, v, dropout_p=0.1)) and not calls
+    assert "flashcore" not in graphs[0]
+    with pytest.warns(FallbackWarning, match="it has dropout where PyTorch traces a call"):
+        torch.func.vmap(lambda x: sdpa(x, x, x, dropout_p=0.1), randomness="different")(q)
+
+
+def test_dropout_of_modules(calls):
+    """Of a module in training whose parameters need no gradient."""
+    module = torch.nn.MultiheadAttention(32, 2, dropout=0.25, batch_first=True).half()
+    x = torch.randn(1, 16, 32, dtype=torch.float16)
+    with torch.no_grad(), flashcore.torch.sdpa(emulate=True):
+        module(x, x, x, need_weights=False)
+        module.eval()(x, x, x, need_weights=False)
+    assert [options.get("dropout_p") for _, options in calls][0] == 0.25
 
 
 # The switch -----------------------------------------------------------------

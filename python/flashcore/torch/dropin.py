@@ -10,9 +10,10 @@ import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from flashcore.attention import attention, call_for, make_options
+from flashcore.attention import attention, call_for, is_share, make_options
 from flashcore.errors import UnsupportedError
 from flashcore.torch import gradients
+from flashcore.torch.dropout import dropout_options
 from flashcore.torch.fallback import original_sdpa, warn_once
 
 __all__ = ["scaled_dot_product_attention"]
@@ -46,7 +47,8 @@ def scaled_dot_product_attention(
     attn_mask: broadcastable to (..., heads_q, seqlen_q, seqlen_k). Boolean: True
         keeps a key. Of a floating type: added to the scores, -inf hides a key.
         A query all of whose keys are hidden gives 0, as in PyTorch from 2.5 on.
-    dropout_p: probability of dropout; FlashCore has none.
+    dropout_p: the probability that an element of the softmax is dropped, drawn with
+        PyTorch's generator of the device; other elements than PyTorch drops.
     is_causal: the first query sees the first key only (the mask is aligned to the
         upper left, as in PyTorch, and unlike ``flashcore.attention(causal=True)``
         if seqlen_q and seqlen_k differ).
@@ -55,9 +57,10 @@ def scaled_dot_product_attention(
 
     Returns (..., heads_q, seqlen_q, head_dim_v).
 
-    What FlashCore does not take (dropout, float32, head_dim over 256, ...) goes to
-    PyTorch, with one FallbackWarning for each reason. A call that needs gradients
-    raises flashcore.UnsupportedError, or goes to PyTorch after
+    What FlashCore does not take (float32, head_dim over 256, dropout under
+    torch.compile or where gradients are needed, ...) goes to PyTorch, with one
+    FallbackWarning for each reason. Another call that needs gradients raises
+    flashcore.UnsupportedError, or goes to PyTorch after
     ``flashcore.torch.set_on_grad("fallback")``. Tensors in host memory run on the
     emulator. Which backends ``torch.nn.attention.sdpa_kernel`` allows plays no role.
     """
@@ -94,8 +97,10 @@ def run(
             except UnsupportedError:
                 pass  # a gradient, for one: what becomes of it is decided below
     reason = _reason_against(
-        emulate, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        emulate, query, key, value, attn_mask, is_causal, scale, enable_gqa
     )
+    if reason is None and dropout_p:
+        reason = _reason_against_dropout(dropout_p, query, key, value, attn_mask)
     if reason is None and gradients.needs_gradient(query, key, value, attn_mask):
         if not torch.compiler.is_exporting():
             if on_grad == "error":
@@ -103,7 +108,7 @@ def run(
             reason = "it needs gradients"
     if reason is None:
         try:
-            result = _run(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+            result = _run(query, key, value, attn_mask, dropout_p, is_causal, scale)
             if checked is not None:
                 _remember(checked, query, key, value, is_causal, scale)
             return result
@@ -171,7 +176,6 @@ def _reason_against(
     key: Any,
     value: Any,
     attn_mask: Any,
-    dropout_p: float,
     is_causal: bool,
     scale: Optional[float],
     enable_gqa: bool,
@@ -188,8 +192,6 @@ def _reason_against(
     if device != "cuda" and (device != "cpu" or not emulate):
         hint = "; emulate=True runs it on the emulator" if device == "cpu" else ""
         return f"it is on the device {device}{hint}"
-    if dropout_p:
-        return "it has dropout"
     if scale is not None and not scale > 0:
         return f"its scale {scale} is not positive"
     if attn_mask is not None:
@@ -200,6 +202,19 @@ def _reason_against(
         if not _is_mask(attn_mask, query):
             return f"attn_mask is of {attn_mask.dtype}, or not where query is"
     return _reason_against_sizes(query, key, value, attn_mask, enable_gqa)
+
+
+def _reason_against_dropout(
+    dropout_p: float, query: torch.Tensor, *others: Optional[torch.Tensor]
+) -> Optional[str]:
+    """Of a call that FlashCore takes without."""
+    if attention_module.is_traced(query):
+        return "it has dropout where PyTorch traces a call"
+    if gradients.needs_gradient(query, *others):
+        return "it has dropout and needs gradients"
+    if not is_share(dropout_p):
+        return f"its dropout_p {dropout_p} is not from 2^-17 to below 1 - 2^-17"
+    return None
 
 
 def _reason_against_tensor(name: str, tensor: Any, query: Any) -> Optional[str]:
@@ -283,9 +298,9 @@ def _run(
     key: torch.Tensor,
     value: torch.Tensor,
     attn_mask: Optional[torch.Tensor],
+    dropout_p: float,
     is_causal: bool,
     scale: Optional[float],
-    enable_gqa: bool,
 ) -> torch.Tensor:
     dtype = _dtype(query)
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
@@ -300,7 +315,8 @@ def _run(
     else:
         q, k, v = _expand_batches(query, key, value)
     causal = "top_left" if is_causal else False
-    o: torch.Tensor = attention(q, k, v, causal=causal, scale=scale, bias=bias)
+    dropout = dropout_options(dropout_p, q)
+    o: torch.Tensor = attention(q, k, v, causal=causal, scale=scale, bias=bias, **dropout)
     if query.dim() == 4:
         return o
     heads = query.shape[-3:-2]

@@ -196,7 +196,10 @@ def test_graphs_replay_with_changed_inputs(kind):
 
 def test_merges_and_their_graphs():
     q, k, v = make(device="cuda", queries=100, keys=600)
-    parts = [flashcore.attention(q, k[:, :, a:b], v[:, :, a:b], lse=True) for a, b in ((0, 250), (250, 600))]
+    parts = [
+        flashcore.attention(q, k[:, :, a:b], v[:, :, a:b], lse=True)
+        for a, b in ((0, 250), (250, 600))
+    ]
     outputs, lses = (torch.stack(each) for each in zip(*parts))
     o, lse = flashcore.merge(outputs, lses)
     whole, whole_lse = flashcore.attention(q, k, v, lse=True)
