@@ -464,7 +464,7 @@ def _read_positive(name: str, value: Any) -> Optional[float]:
         return None
     try:
         number = float(value)
-        rounded = _round_to_float32(number)
+        rounded = round_to_float32(number)
     except OverflowError:
         rounded = math.inf
     except (TypeError, ValueError):
@@ -476,19 +476,20 @@ def _read_positive(name: str, value: Any) -> Optional[float]:
     return number
 
 
-def _round_to_float32(number: Any) -> float:
+def round_to_float32(number: Any) -> float:
+    """As kernels have numbers of the host."""
     return float(struct.unpack("f", struct.pack("f", float(number)))[0])
 
 
 def is_share(dropout_p: float) -> bool:
     """Whether kernels drop such a share."""
-    return 2**-17 <= _round_to_float32(dropout_p) < 1 - 2**-17
+    return 2**-17 <= round_to_float32(dropout_p) < 1 - 2**-17
 
 
 def _read_dropout(dropout_p: Any, rng: Any) -> float:
     """As the kernel has it, in f32, of which it takes a multiple of 2^-16."""
     try:
-        share = _round_to_float32(dropout_p)
+        share = round_to_float32(dropout_p)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"expects dropout_p to be a number, but got {dropout_p!r}") from None
     if not is_share(share):

@@ -18,6 +18,7 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.problem import row_step
+from flashcore.torch import dropped
 from flashcore.torch.dropout import dropout_options
 from flashcore.torch.gradients import needs_gradient
 
@@ -70,25 +71,31 @@ def flash_attn_func(
 
     Returns out: (batch, seqlen_q, heads_q, head_dim); softmax_lse: float32 (batch,
     heads_q, seqlen_q), -inf for a query that sees no key, where flash-attn has
-    +inf; S_dmask: empty, as flash-attn's is without dropout.
+    +inf; S_dmask: with dropout_p the softmax before it, of the type of q (batch, heads_q,
+    seqlen_q, seqlen_k), both up to the next multiple of 128, by a kernel of its own: what
+    is negative, or -0, was dropped, and keys that are hidden are 0. It is empty without.
 
     Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
     flashcore.attention raises.
     """
+    dropout = dropout_options(dropout_p, q)
     result = attention(
         q,
         k,
         v,
         lse=return_attn_probs,
-        **dropout_options(dropout_p, q),
+        scores="probabilities" if return_attn_probs and dropout else None,
+        **dropout,
         **_alibi_options(alibi_slopes, q, k),
         **common_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
         out: torch.Tensor = result
         return out
-    out, softmax_lse = result
-    return out, softmax_lse, q.new_empty(0)
+    out, softmax_lse, *scores = result
+    if not scores:
+        return out, softmax_lse, q.new_empty(0)
+    return out, softmax_lse, dropped.s_dmask(scores[0], dtype=q.dtype, **dropout)
 
 
 def flash_attn_kvpacked_func(
@@ -163,7 +170,7 @@ def flash_attn_varlen_func(
         the rows from entry b to before entry b + 1. Entries do not fall, and are
         not read on the host. Any sequence may be empty.
     max_seqlen_q: which of two kernels runs, one for 16 or fewer.
-    max_seqlen_k: not needed.
+    max_seqlen_k: not needed but for S_dmask.
     alibi_slopes: float32 (heads_q,) or (batch, heads_q). Nothing is made of it in
         memory.
     block_table: int32 (batch, blocks of each): k and v are then (num_blocks, page_size,
@@ -174,7 +181,9 @@ def flash_attn_varlen_func(
 
     Returns out: (total_q, heads_q, head_dim), whose rows behind the last sequence are
     not written; with return_attn_probs (out, softmax_lse, S_dmask), softmax_lse:
-    float32 (heads_q, total_q).
+    float32 (heads_q, total_q), and S_dmask: with dropout_p (batch, heads_q, max_seqlen_q,
+    max_seqlen_k), both up to the next multiple of 128, by one more attention to sequences
+    that are padded for it, which reads nothing on the host but these two.
 
     Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
     flashcore.attention raises.
@@ -190,6 +199,7 @@ def flash_attn_varlen_func(
     def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
         return cu_seqlens_q.diff(), cu_seqlens_k.diff()
 
+    dropout = dropout_options(dropout_p, q)
     result = attention(
         q[None],
         k,
@@ -199,7 +209,7 @@ def flash_attn_varlen_func(
         max_seqlen_q=max_seqlen_q if isinstance(max_seqlen_q, int) else None,
         lse=return_attn_probs,
         **keys,
-        **dropout_options(dropout_p, q),
+        **dropout,
         **_slopes(alibi_slopes, q.shape[1], lengths),
         **common_options(softmax_scale, causal, window_size, softcap),
     )
@@ -207,7 +217,41 @@ def flash_attn_varlen_func(
         out: torch.Tensor = result[0]
         return out
     out, softmax_lse = result
-    return out[0], softmax_lse[0], q.new_empty(0)
+    mask = q.new_empty(0)
+    if dropout:
+        most = int(max_seqlen_q), int(max_seqlen_k)
+        probabilities = _probabilities(
+            q, k, cu_seqlens_q, cu_seqlens_k, most, block_table, alibi_slopes,
+            **common_options(softmax_scale, causal, window_size, softcap),
+        )  # fmt: skip
+        mask = dropped.s_dmask(probabilities, dtype=q.dtype, **dropout)
+    return out[0], softmax_lse[0], mask
+
+
+def _probabilities(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    most: Tuple[int, int],
+    block_table: Optional[torch.Tensor],
+    alibi_slopes: Optional[torch.Tensor],
+    **options: Any,
+) -> torch.Tensor:
+    """Of sequences back to back, (batch, heads_q, max_seqlen_q, max_seqlen_k)."""
+    used = _count(cu_seqlens_k, cu_seqlens_q)
+    if block_table is None:
+        keys = dropped.keys_of_sequences(k[0], cu_seqlens_k, most[1])
+    else:
+        keys = dropped.keys_of_pages(k, block_table, most[1])
+
+    def lengths() -> Tuple[torch.Tensor, torch.Tensor]:  # as rows are padded
+        return _fill(most[0], used.shape[0], q), used
+
+    return dropped.probabilities_of_sequences(
+        q, keys, cu_seqlens_q, used, most[0],
+        **_slopes(alibi_slopes, q.shape[1], lengths), **options,
+    )  # fmt: skip
 
 
 def _count(cu_seqlens_k: torch.Tensor, cu_seqlens_q: torch.Tensor) -> torch.Tensor:

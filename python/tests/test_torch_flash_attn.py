@@ -8,7 +8,9 @@ torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 import flashcore
 from flashcore import flash_attn
-from torch_inputs import assert_same_as, make, reference
+from flashcore.torch import dropped
+from philox import kept
+from torch_inputs import assert_same_as, check_dropped, make, reference
 
 _ENDS = (
     "dropout_p=0.0 softmax_scale=None causal=False window_size=(-1,-1) softcap=0.0 "
@@ -152,7 +154,39 @@ def test_dropout_is_drawn_with_the_generator():
     out, lse, mask = flash_attn.flash_attn_func(q, k, v, 0.17, return_attn_probs=True)
     assert not torch.equal(out, expected)  # the generator went on
     assert torch.equal(lse, flash_attn.flash_attn_func(q, k, v, return_attn_probs=True)[1])
-    assert mask.numel() == 0
+    assert mask.shape == (1, 2, 128, 128) and mask.dtype == q.dtype
+
+
+@pytest.mark.parametrize(
+    "options, same",
+    [
+        ({}, {}),
+        ({"causal": True, "softcap": 5.0}, {"causal": True, "softcap": 5.0}),
+        ({"window_size": (20, 3), "softmax_scale": 0.2}, {"window": (20, 3), "scale": 0.2}),
+    ],
+)
+def test_signs_of_the_mask_are_what_was_dropped(options, same):
+    q, k, v = make(2, 4, 2, 50, 140, layout="bshd")
+    torch.manual_seed(2)
+    out, lse, mask = flash_attn.flash_attn_func(q, k, v, 0.3, return_attn_probs=True, **options)
+    torch.manual_seed(2)
+    assert torch.equal(out, flash_attn.flash_attn_func(q, k, v, 0.3, **options))
+    assert mask.shape == (2, 4, 128, 256) and mask.dtype == q.dtype
+    assert (mask[:, :, 50:] == 0).all() and (mask[..., 140:] == 0).all()
+    for i in range(2):
+        entry = mask[i, :, :50, :140]
+        check_dropped(out[i], entry, q[i : i + 1], k[i : i + 1], v[i : i + 1], 0.3, **same)
+    share = torch.signbit(mask[:, :, :50, :140]).double().mean()
+    assert abs(share - 0.3) < 5 * (0.3 * 0.7 / (2 * 4 * 50 * 140)) ** 0.5
+
+
+def test_what_is_kept_is_that_of_the_formula():
+    words = [-(2**62) + 12345, 2**40 + 7]
+    ours = dropped.kept(0.37, torch.tensor(words), 2, 3, 9, 70)
+    for entry in range(2):
+        for head in range(3):
+            expected = torch.from_numpy(kept(0.37, words, entry, head, 9, 70))
+            assert torch.equal(ours[entry, head], expected)
 
 
 def test_dropout_of_more_than_all_is_refused():

@@ -7,7 +7,9 @@ torch = pytest.importorskip("torch", reason="needs PyTorch")
 import flashcore
 from flashcore import flash_attn
 from flashcore.torch.fallback import attention_by_torch
-from torch_inputs import assert_same_as, draw_sequences, make, no_host_reads, reference, sequences
+from torch_inputs import (
+    assert_same_as, check_dropped, draw_sequences, make, no_host_reads, reference, sequences,
+)  # fmt: skip
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 #: Unlike the sizes of tiles, with sequences without queries, without keys, without both.
@@ -68,6 +70,29 @@ def test_varlen_alibi(device, causal, of_sequences):
         flash_attn.flash_attn_varlen_func(
             q, k, v, cu_q, cu_k, 1, 1, alibi_slopes=slopes.new_ones(1, 4)
         )
+
+
+@pytest.mark.parametrize("with_slopes", [None, "heads", "sequences"])
+@pytest.mark.parametrize("options, same", [({}, {}), ({"causal": True}, {"causal": True})])
+def test_varlen_says_what_was_dropped(device, options, same, with_slopes):
+    q, k, v, cu_q, cu_k = draw_sequences(LENGTHS, device=device)
+    slopes = None
+    if with_slopes:
+        slopes = torch.tensor([0.3, 0.1, 0.2, 0.05], device=device)
+        slopes = slopes if with_slopes == "heads" else slopes * torch.ones(7, 1, device=device)
+    with no_host_reads(device):
+        out, _, mask = flash_attn.flash_attn_varlen_func(
+            q, k, v, cu_q, cu_k, 129, 200, 0.2, return_attn_probs=True, alibi_slopes=slopes,
+            **options,
+        )  # fmt: skip
+    assert mask.shape == (7, 4, 256, 256) and mask.dtype == q.dtype
+    for i, (*parts, rows) in enumerate(sequences(q, k, v, LENGTHS)):
+        queries, keys = parts[0].shape[1], parts[1].shape[1]
+        assert (mask[i, :, queries:] == 0).all() and (mask[i, :, :, keys:] == 0).all()
+        if slopes is not None:
+            same = {**same, "bias": flash_attn._alibi(slopes.reshape(-1, 4)[0], queries, keys)}
+        if queries and keys:
+            check_dropped(out[rows], mask[i, :, :queries, :keys], *parts, 0.2, **same)
 
 
 def test_varlen_of_packed_tensors(device):

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 import flashcore
 from flashcore import flash_attn
-from torch_inputs import assert_same_as, make, no_host_reads, reference
+from torch_inputs import assert_same_as, check_dropped, make, no_host_reads, reference
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 #: Keys that are there. New ones begin and end within a page, and reach into the next.
@@ -270,6 +270,30 @@ def test_varlen(device, page_size, with_slopes, causal):
         )  # fmt: skip
         assert_same_as(out[None, rows], expected)
         assert_same_as(lse[None, :, rows], expected_lse)
+
+
+@pytest.mark.parametrize("most", [70, 200])  # a table of 96 keys
+def test_varlen_says_what_was_dropped(device, most):
+    queries = [40, 0, 3, 1]
+    _, _, _, caches = draw(1, device)
+    q = make(1, 4, 2, sum(queries), dim=64, layout="bshd", device=device, seed=4)[0][0]
+    pools, table = to_pages(caches, 16)
+    for i, count in enumerate(LENGTHS):
+        table[i, -(-count // 16) :] = -1
+    cu_q, cu_k = (torch.tensor([0, *n]).cumsum(0).int().to(device) for n in (queries, LENGTHS))
+    with no_host_reads(device):
+        out, _, mask = flash_attn.flash_attn_varlen_func(
+            q, *pools, cu_q, cu_k, 40, most, 0.2, causal=True, block_table=table,
+            return_attn_probs=True,
+        )  # fmt: skip
+    assert mask.shape == (4, 4, 128, 128 if most == 70 else 256)
+    first = 0
+    for i, (count, keys) in enumerate(zip(queries, LENGTHS)):
+        rows, first = slice(first, first + count), first + count
+        if count and keys:
+            parts = q[None, rows], *(cache[i : i + 1, :keys] for cache in caches)
+            check_dropped(out[rows], mask[i, :, :count, :keys], *parts, 0.2, causal=True)
+        assert (mask[i, :, count:] == 0).all() and (mask[i, :, :, keys:] == 0).all()
 
 
 def test_varlen_refuses_what_does_not_fit():

@@ -63,6 +63,18 @@ def assert_same_as(actual, expected, tolerance=4e-3):
     )
 
 
+def check_dropped(out, mask, q, k, v, p, scale=None, **same):
+    """out is what the probabilities, (heads, seqlen_q, seqlen_k), and their signs say."""
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    identity = torch.eye(k.shape[1], dtype=q.dtype, device=q.device)
+    identity = identity[None, :, None].expand(1, -1, k.shape[2], -1)
+    softmax = reference(q, k, identity, layout="bshd", scale=scale, **same)[0].transpose(0, 1)
+    assert_same_as(mask.abs(), softmax, 1e-3)
+    held = torch.where(torch.signbit(mask), 0, mask).double() / (1 - round(65536 * p) / 65536)
+    values = v[0].double().repeat_interleave(q.shape[2] // v.shape[2], 1).transpose(0, 1)
+    assert_same_as(out.transpose(0, 1), held @ values, 6e-3)
+
+
 # Sequences back to back ----------------------------------------------------
 
 
