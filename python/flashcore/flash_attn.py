@@ -11,6 +11,7 @@ emulator.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -353,8 +354,11 @@ def flash_attn_with_kvcache(
     cache_seqlens: how many keys of each entry are there: int32 (batch), or one number
         for all; all of the cache by default. It is not read on the host: rows that
         do not fit are not written.
-    cache_batch_idx: whole numbers (batch), the entry of the cache for each entry of
-        q. These entries are copied, at each call. What is appended is appended by
+    cache_batch_idx: int32 or int64 (batch), the entry of the cache for each entry of q,
+        which are not read on the host. Of caches whose seqlen_cache is a multiple of 8,
+        and their steps from entry to entry too, nothing is copied: they are taken for
+        pages of the largest power of two up to 256, each of which has a kernel. The
+        entries of others are copied, at each call, and what is appended is appended by
         operators of PyTorch then, as it is to a cache whose rows are not aligned.
     cache_leftpad: int32 (batch), how many keys at the beginning of each entry are not
         seen. They must be finite: they are masked, not skipped.
@@ -376,6 +380,7 @@ def flash_attn_with_kvcache(
     """
     caches = _Caches(k_cache, v_cache, cache_batch_idx, block_table)
     _check_caches(caches, q.shape[0])
+    caches = _in_pages(caches)
     has_rotary = rotary_cos is not None or rotary_sin is not None
     is_one_place = not causal and _sides(window_size) == (None, None)
     if _is_native(caches, k, v, cache_seqlens):
@@ -403,25 +408,26 @@ def flash_attn_with_kvcache(
         _check_count(used, caches.rows)
     batch, seqlen_q, heads = q.shape[:3]
     count = caches.rows if used is None else used
-    if isinstance(count, int) and block_table is None:  # the keys that are there are a view
-        k_cache, v_cache = k_cache[:, :count], v_cache[:, :count]
+    keys, values = caches.k, caches.v
+    if isinstance(count, int) and caches.table is None:  # the keys that are there are a view
+        keys, values = keys[:, :count], values[:, :count]
         used = None
     elif isinstance(used, int):
         used = _fill(used, batch, q)
-    if cache_batch_idx is not None:
-        k_cache, v_cache = (x.index_select(0, cache_batch_idx) for x in (k_cache, v_cache))
+    if caches.entries is not None:
+        keys, values = (x.index_select(0, caches.entries) for x in (keys, values))
 
     def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
-        keys = _fill(count, batch, q) if isinstance(count, int) else count
-        return _fill(seqlen_q, batch, q), keys
+        of_k = _fill(count, batch, q) if isinstance(count, int) else count
+        return _fill(seqlen_q, batch, q), of_k
 
     result: Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]] = attention(
         q,
-        k_cache,
-        v_cache,
+        keys,
+        values,
         mask_mod=_leftpad_mod(cache_leftpad, batch),
         seqused_k=used,
-        page_table=block_table,
+        page_table=caches.table,
         lse=return_softmax_lse,
         **_slopes(alibi_slopes, heads, lengths),
         **common_options(softmax_scale, causal, window_size, softcap),
@@ -463,10 +469,18 @@ class _Caches(NamedTuple):
 
 def _check_caches(caches: _Caches, batch: int) -> None:
     """Of what says where rows are, before any is written."""
-    table = caches.table
+    table, entries = caches.table, caches.entries
+    if entries is not None:
+        if entries.dtype not in (torch.int32, torch.int64):
+            raise TypeError(f"expects cache_batch_idx of int32 or int64, but got {entries.dtype}")
+        if entries.shape != (batch,):
+            raise ValueError(
+                f"expects cache_batch_idx of ({batch},), one a batch entry, but got "
+                f"{tuple(entries.shape)}"
+            )
     if table is None:
         return
-    if caches.entries is not None:
+    if entries is not None:
         raise ValueError(
             "expects cache_batch_idx or block_table, but got both: the table names the pages of "
             "each entry of q"
@@ -478,6 +492,50 @@ def _check_caches(caches: _Caches, batch: int) -> None:
             f"expects block_table of ({batch}, blocks of each), a row a batch entry, but got "
             f"{tuple(table.shape)}"
         )
+
+
+def _in_pages(caches: _Caches) -> _Caches:
+    """Entries that are chosen as pages of a table, where that can tell where their rows are."""
+    entries, size = caches.entries, _page_size(caches)
+    if entries is None or size is None:
+        return caches
+    steps, rows = _entry_step(caches.k), caches.k.shape[1]
+    assert steps is not None
+    each = torch.arange(rows // size, dtype=torch.int32, device=entries.device)
+    table = entries.int()[:, None] * (steps // size) + each
+    count = (caches.k.shape[0] - 1) * (steps // size) + rows // size
+
+    def pool(cache: torch.Tensor) -> torch.Tensor:
+        _, step, *others = cache.stride()
+        shape = (count, size, *cache.shape[2:])
+        return cache.as_strided(shape, (size * step, step, *others))
+
+    return _Caches(pool(caches.k), pool(caches.v), None, table)
+
+
+#: A page of fewer keys takes too many copies; one of more saves none.
+_LEAST_PAGE, _LARGEST_PAGE = 8, 256
+
+
+def _page_size(caches: _Caches) -> Optional[int]:
+    """Keys of a page, if the entries of both caches can be taken for whole pages."""
+    steps = _entry_step(caches.k)
+    if steps is None or steps != _entry_step(caches.v) or caches.k.shape[:2] != caches.v.shape[:2]:
+        return None
+    both = math.gcd(steps, caches.k.shape[1])
+    size = min(both & -both, _LARGEST_PAGE)
+    return size if size >= _LEAST_PAGE else None
+
+
+def _entry_step(cache: torch.Tensor) -> Optional[int]:
+    """Rows from one entry of a cache to the next, if kernels take its rows as they are."""
+    if 0 in cache.shape or cache.dim() != 4 or not _has_rows(cache):
+        return None
+    entries, rows = cache.shape[:2]
+    if entries == 1 or rows == 1:
+        return int(rows)
+    step, rest = divmod(cache.stride(0), cache.stride(1)) if cache.stride(1) else (0, 0)
+    return step if step >= rows and not rest else None
 
 
 def _check_count(count: int, rows: int) -> None:

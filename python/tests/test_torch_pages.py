@@ -184,6 +184,143 @@ def test_leftpad(device, page_size, causal, window):
     check(actual, expected)
 
 
+# Entries by their numbers ---------------------------------------------------
+
+
+def run_by_index(q, new, caches, lengths, device, rows=ROWS, index=torch.int32, **options):
+    """As run, in larger caches whose entries have rows of nobody behind them."""
+    entries = torch.tensor([5, 0, 3, 2], dtype=index, device=device)
+    wide = [cache.new_full((6, rows, *cache.shape[2:]), torch.nan) for cache in caches]
+    held = [x[:, :ROWS] for x in wide]
+    for x, cache in zip(held, caches):
+        x[entries.long()] = cache
+    before = [x.clone() for x in wide]
+    used = lengths if isinstance(lengths, int) else i32(lengths, device)
+    with no_host_reads(device):
+        result = flash_attn.flash_attn_with_kvcache(
+            q, *held, *(new or ()), cache_seqlens=used, cache_batch_idx=entries,
+            return_softmax_lse=True, **options,
+        )  # fmt: skip
+    for x, old in zip(wide, before):  # nothing of others was written
+        torch.testing.assert_close(x[[1, 4]], old[[1, 4]], equal_nan=True)
+        torch.testing.assert_close(x[:, ROWS:], old[:, ROWS:], equal_nan=True)
+    return result, [x[entries.long()] for x in held]
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The page tables of calls, in which no entry may be copied."""
+    seen, attention = [], flash_attn.attention
+
+    def spy(q, k, v, **options):
+        seen.append(options["page_table"])
+        return attention(q, k, v, **options)
+
+    def refuse(*arguments):
+        raise AssertionError("expects no copy of the entries")
+
+    monkeypatch.setattr(flash_attn, "attention", spy)
+    monkeypatch.setattr(torch.Tensor, "index_select", refuse)
+    monkeypatch.setattr(torch.Tensor, "index_put_", refuse)
+    return seen
+
+
+@pytest.mark.parametrize("rows, page_size", [(ROWS, 32), (ROWS + 40, 8)])
+@pytest.mark.parametrize("queries, new", [(1, 1), (5, 5), (5, None)])
+@pytest.mark.parametrize("causal, window", [(False, (-1, -1)), (True, (-1, -1)), (False, (20, 0))])
+def test_entries_are_not_copied(device, tables, rows, page_size, queries, new, causal, window):
+    q, k, v, caches = draw(queries, device, new=new)
+    added = (k, v) if new else None
+    actual = run_by_index(
+        q, added, caches, LENGTHS, device, rows, causal=causal, window_size=window
+    )
+    check(actual, expected_of(q, added, caches, LENGTHS, causal, window))
+    (table,) = tables
+    assert table.dtype == torch.int32 and table.shape == (4, ROWS // page_size)
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+def test_entries_with_padding_and_slopes(device, tables, index):
+    leftpad, slopes = [5, 0, 32, 64], torch.rand(4, 4).to(device)
+    q, k, v, caches = draw(3, device)
+    actual = run_by_index(
+        q, (k, v), caches, LENGTHS, device, index=index, causal=True,
+        cache_leftpad=i32(leftpad, device),
+    )  # fmt: skip
+    check(actual, expected_of(q, (k, v), caches, LENGTHS, causal=True, leftpad=leftpad))
+    actual = run_by_index(
+        q, (k, v), caches, LENGTHS, device, index=index, alibi_slopes=slopes, softcap=0.0
+    )
+    check(actual, expected_of(q, (k, v), caches, LENGTHS, slopes=slopes))
+    assert all(table is not None for table in tables)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_entries_with_rotary_embeddings(device, tables, interleaved):
+    q, k, v, caches = draw(3, device)
+    cos, sin = draw_rotary(64, device)
+    (out, _), held = run_by_index(
+        q, (k, v), caches, LENGTHS, device, causal=True, rotary_cos=cos, rotary_sin=sin,
+        rotary_interleaved=interleaved,
+    )  # fmt: skip
+    expected, written = expected_of(
+        q, (k, v), caches, LENGTHS, causal=True, rotary=(cos, sin, interleaved)
+    )
+    assert_same_as(out, expected[0])
+    for ours, theirs in zip(held, written):
+        torch.testing.assert_close(ours, theirs, equal_nan=True, atol=1e-3, rtol=4e-3)
+    assert tables[0] is not None
+
+
+def test_entries_of_one_length_and_of_all(device, tables):
+    q, k, v, caches = draw(3, device, lengths=[50] * 4)
+    for new in ((k, v), None):
+        actual = run_by_index(q, new, caches, 50, device, causal=True)
+        check(actual, expected_of(q, new, caches, [50] * 4, causal=True))
+    q, _, _, caches = draw(3, device, lengths=[ROWS] * 4)
+    index = torch.tensor([2, 0, 0, 1], device=device)  # some may name one
+    out = flash_attn.flash_attn_with_kvcache(q, *caches, cache_batch_idx=index)
+    assert_same_as(out, reference(q, *(x[index] for x in caches), layout="bshd"))
+    assert all(table is not None for table in tables) and len(tables) == 3
+
+
+@pytest.mark.parametrize("change", ["rows", "step", "unequal", "apart", "unaligned"])
+@pytest.mark.parametrize("new", [None, 1])
+def test_entries_that_are_no_pages_are_copied(device, change, new):
+    lengths = [40, 0, 29, 64]
+    q, k, v, caches = draw(1, device, new=new, lengths=lengths)
+    entries = i32([3, 1, 2, 0], device)
+    held = [cache[entries.long()] for cache in caches]
+    if change == "rows":  # no multiple of 8
+        held = [x[:, :92].clone() for x in held]
+    elif change == "step":
+        held = [torch.cat([x, x[:, :3]], 1)[:, :ROWS] for x in held]
+    elif change == "unequal":
+        held[0] = torch.cat([held[0]] * 2, 1)[:, :ROWS]
+    elif change == "apart":
+        held = [torch.stack([x, x], -1)[..., 0] for x in held]
+    elif change == "unaligned":
+        held = [torch.cat([x, x[..., :1]], -1)[..., :64] for x in held]
+    assert flash_attn._in_pages(flash_attn._Caches(*held, entries, None)).table is None
+    with no_host_reads(device):
+        result = flash_attn.flash_attn_with_kvcache(
+            q, *held, *((k, v) if new else ()), cache_seqlens=i32(lengths, device),
+            cache_batch_idx=entries, return_softmax_lse=True,
+        )  # fmt: skip
+    expected, written = expected_of(q, (k, v) if new else None, caches, lengths)
+    written = [x[:, : held[0].shape[1]] for x in written]
+    check((result, [x[entries.long()] for x in held]), (expected, written))
+
+
+def test_entries_that_overlap_are_no_pages():
+    _, _, _, caches = draw(1, "cpu")
+    shared = [cache[:1].expand(4, -1, -1, -1) for cache in caches]
+    assert flash_attn._in_pages(flash_attn._Caches(*shared, i32([0, 3]), None)).table is None
+    one = [cache[:1] for cache in caches]
+    found = flash_attn._in_pages(flash_attn._Caches(*one, i32([0, 0]), None))
+    assert found.k.data_ptr() == one[0].data_ptr() and found.k.shape == (3, 32, 2, 64)
+
+
 # Rotary embeddings ----------------------------------------------------------
 
 
@@ -321,6 +458,8 @@ def test_varlen_refuses_what_does_not_fit():
     "change, error, message",
     [
         ({"cache_batch_idx": i32([0, 1])}, ValueError, "expects cache_batch_idx or block_table"),
+        ({"cache_batch_idx": torch.zeros(2)}, TypeError, "_idx of int32 or int64, but got torch.fl"),
+        ({"cache_batch_idx": i32([0])}, ValueError, r"_idx of \(2,\), one a batch entry, but got"),
         ({"block_table": torch.zeros(2, 6)}, TypeError, "block_table of int32, but got torch.floa"),
         ({"block_table": i32([[0] * 6])}, ValueError, r"block_table of \(2, blocks of each\), a r"),
         ({"cache_seqlens": 95}, ValueError, "what is appended, from 0 to 96, the rows of the cac"),
