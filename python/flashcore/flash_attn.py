@@ -6,7 +6,8 @@ need gradients raise flashcore.UnsupportedError; those of the functions without
 lengths go to PyTorch after ``flashcore.torch.set_on_grad("fallback")``.
 
 Tensors are of float16 or bfloat16, on a GPU; in host memory they run on the
-emulator.
+emulator. :func:`set_batch_invariant`, which flash-attn does not have, makes the bits
+of a row the same in any batch.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ __all__ = [
     "flash_attn_varlen_kvpacked_func",
     "flash_attn_varlen_qkvpacked_func",
     "flash_attn_with_kvcache",
+    "is_batch_invariant",
+    "set_batch_invariant",
 ]
 
 Window = Sequence[int]
@@ -763,6 +766,30 @@ def _rotate(
 
 # Options --------------------------------------------------------------------
 
+_is_batch_invariant = False
+
+
+def set_batch_invariant(on: bool) -> None:
+    """Chooses whether rows depend on their batch, for all calls of these functions.
+
+    on: out and softmax_lse of a query are the same to the bit whatever the batch, the
+        number of queries and its place among them, however long the cache is, and in
+        whichever of these functions, as ``flashcore.attention(batch_invariant=True)``
+        has them. It holds for the process and all its threads; what is compiled by
+        torch.compile is compiled again. By default they are as fast as they can be.
+
+    Raises TypeError for what is no bool.
+    """
+    global _is_batch_invariant
+    if not isinstance(on, bool):
+        raise TypeError(f"expects a bool of set_batch_invariant, but got {on!r}")
+    _is_batch_invariant = on
+
+
+def is_batch_invariant() -> bool:
+    """What :func:`set_batch_invariant` said last."""
+    return _is_batch_invariant
+
 
 def common_options(
     softmax_scale: Optional[float], causal: bool, window_size: Window, softcap: float
@@ -776,6 +803,7 @@ def common_options(
         "softcap": softcap if softcap > 0 else None,
         "scale": softmax_scale,
         "layout": "bshd",
+        "batch_invariant": _is_batch_invariant,
     }
 
 

@@ -458,7 +458,7 @@ def test_varlen_refuses_what_does_not_fit():
     "change, error, message",
     [
         ({"cache_batch_idx": i32([0, 1])}, ValueError, "expects cache_batch_idx or block_table"),
-        ({"cache_batch_idx": torch.zeros(2)}, TypeError, "_idx of int32 or int64, but got torch.fl"),
+        ({"cache_batch_idx": torch.zeros(2)}, TypeError, "_idx of int32 or int64, but got torch"),
         ({"cache_batch_idx": i32([0])}, ValueError, r"_idx of \(2,\), one a batch entry, but got"),
         ({"block_table": torch.zeros(2, 6)}, TypeError, "block_table of int32, but got torch.floa"),
         ({"block_table": i32([[0] * 6])}, ValueError, r"block_table of \(2, blocks of each\), a r"),
