@@ -272,6 +272,13 @@ def is_tensor(name: str, array: Any) -> bool:
     )
 
 
+def name_of_device(device: Tuple[int, int]) -> str:
+    """Of a type and a number of DLPack, such as "cuda:0"."""
+    kind, index = device
+    names = {CPU: "cpu", CUDA_HOST: "cpu", CUDA: f"cuda:{index}", CUDA_MANAGED: f"cuda:{index}"}
+    return names.get(kind, f"device type {kind} of DLPack")
+
+
 _libraries: Dict[type, Library] = {}
 
 

@@ -9,7 +9,8 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core, kernels
 from flashcore.arrays import (
-    CPU, CUDA_HOST, LEGACY_STREAM, SHORT, Library, contiguous_strides, library_of,
+    CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, contiguous_strides,
+    library_of, name_of_device,
 )  # fmt: skip
 from flashcore.attention import run_on_stream
 from flashcore.bundle import Kernel
@@ -170,7 +171,10 @@ def _check(
         )
     for name, other in (("lses", lses), ("sinks", sinks)):
         if other is not None and other.device != outputs.device:
-            raise ValueError(f"expects {name} where the outputs are, but got another device")
+            raise ValueError(
+                f"expects {name} where the outputs are, on {name_of_device(outputs.device)}, but "
+                f"got them on {name_of_device(other.device)}"
+            )
     return sizes
 
 
@@ -233,7 +237,7 @@ def _source(key: _Key) -> str:
 
 
 def _load(target: "_core.Device", key: _Key) -> _Loaded:
-    """The kernel on a device. Compiling it takes less than reading it from a disk could save."""
+    """The kernel on a device, compiled in each process: it is small."""
 
     def make() -> _Loaded:
         from flashcore.compiler import compile
@@ -264,9 +268,7 @@ def _run(
     views = [None if x is None else _core.view(x, stream) for x in (outputs, lses, sinks)]
     assert views[0] is not None and views[1] is not None
     sizes = _check(views[0], views[1], views[2], layout)
-    is_on_host = views[0].device[0] in (CPU, CUDA_HOST)
-    if not is_on_host and device == "emulator":
-        raise ValueError("expects arrays in host memory for device='emulator': copy them first")
+    kind = _device_kind(views[0].device, device)
     if not _has_rows(views[0]):
         outputs = library.dense(outputs)
     if min(views[1].strides) < 0:
@@ -277,11 +279,27 @@ def _run(
     if 0 in sizes.rows:
         return o, lse
     arrays = {"outputs": outputs, "lses": lses, "o": o, "lse": lse, "sink_logits": sinks}
-    if is_on_host:
-        _run_on_host(library, device or "emulator", sizes, layout, arrays)
+    if views[0].device[0] in (CPU, CUDA_HOST):
+        _run_on_host(library, kind, sizes, layout, arrays)
     else:
         _run_on_device(library, views[0].device[1], sizes, layout, arrays, stream)
     return o, lse
+
+
+def _device_kind(place: Tuple[int, int], wanted: Optional[str]) -> str:
+    """ "cuda" or "emulator"."""
+    if place[0] in (CPU, CUDA_HOST):
+        return wanted or "emulator"
+    if place[0] not in (CUDA, CUDA_MANAGED):
+        raise ValueError(
+            f"expects arrays on a GPU of CUDA or in host memory, but got {name_of_device(place)}"
+        )
+    if wanted == "emulator":
+        raise ValueError(
+            f"expects arrays in host memory for device='emulator', but got them on "
+            f"{name_of_device(place)}: copy them to the host first"
+        )
+    return "cuda"
 
 
 def _dense(array: Any, stream: Any) -> Any:

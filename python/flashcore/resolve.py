@@ -16,7 +16,9 @@ from functools import partial
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from flashcore import _core, arrays, clauses, kernels
-from flashcore.arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library
+from flashcore.arrays import (
+    CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, name_of_device,
+)  # fmt: skip
 from flashcore.attention import Options
 from flashcore.blocks import check_blocks
 from flashcore.errors import Error, UnsupportedError
@@ -351,9 +353,7 @@ def _check_no_overlap(tensor: Tensor) -> None:
 
 
 def _place(tensor: Tensor) -> str:
-    kind, index = tensor.device
-    names = {CPU: "cpu", CUDA_HOST: "cpu", CUDA: f"cuda:{index}", CUDA_MANAGED: f"cuda:{index}"}
-    return names.get(kind, f"device type {kind} of DLPack")
+    return name_of_device(tensor.device)
 
 
 def _device_kind(q: Tensor, options: Options) -> str:

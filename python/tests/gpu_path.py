@@ -371,6 +371,13 @@ def test_a_merge_copies_misaligned_rows():
     assert outputs.data_ptr() not in arguments(1) and arguments(2)[1] == lses.data_ptr()
     with pytest.raises(ValueError, match="expects arrays in host memory for device='emulator'"):
         flashcore.merge(outputs, lses, device="emulator")
+    other = array(2, 1, 2, 40, 64, device=10), array(2, 1, 2, 40, dtype="float32", device=10)
+    with pytest.raises(ValueError, match="but got device type 10 of DLPack"):
+        flashcore.merge(*other)
+    on_host = array(2, 1, 2, 40, dtype="float32", device=1)
+    message = "expects lses where the outputs are, on cuda:0, but got them on cpu"
+    with pytest.raises(ValueError, match=message):
+        flashcore.merge(array(2, 1, 2, 40, 64), on_host)
     with pytest.raises(flashcore.UnsupportedError, match="does not tell the stream in use"):
         flashcore.merge(array(2, 1, 2, 40, 64), array(2, 1, 2, 40, dtype="float32"))
 
