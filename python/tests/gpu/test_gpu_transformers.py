@@ -108,6 +108,8 @@ def texts_of_both(kind, dtype, lengths=(5, 77, 300, 333), **config):
 @pytest.mark.parametrize("graphs", [None, False])
 def test_continuous_batching_agrees(no_fallback, clauses, replays, kind, dtype, graphs):
     """With CUDA graphs, which is how Transformers runs it, and without."""
+    if kind == "gpt_oss" and dtype is torch.float16 and graphs is None:
+        pytest.skip("PyTorch's grouped products of float16 copy from the host: no graph can have them")
     ours, theirs = texts_of_both(kind, dtype, use_cuda_graph=graphs)
     texts_agree(ours, theirs, {torch.float16: 5e-2, torch.bfloat16: 0.4}[dtype])
     assert any("cu_seqlens_k" in options for options in clauses)
