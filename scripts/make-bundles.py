@@ -515,6 +515,7 @@ def check_grid(bundles):
     runs += decode_runs(bundles)
     runs += persistent_runs(bundles, batch=40)
     runs += key_warps_runs(bundles, sizes)
+    runs += ladder_runs(bundles, seqlen=512)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
         bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])
@@ -530,6 +531,35 @@ def check_grid(bundles):
     runs += large_warpgroup_runs(bundles)
     for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
         runs += stage_runs(f"{bundle}.fcb")
+    return runs
+
+
+# The ancestors' shapes (docs/Ladder.md): head_dim, mask and sizes, shorter on the emulator.
+LADDER = [(64, "none", 512), (32, "none", 512), (128, "none", 512), (64, "none", 500), (64, "bottom_right", 512)]
+
+
+def ladder_runs(bundles, seqlen):
+    """The schedules that have a name, of sequences up to `seqlen`, stage by stage, and what chips without mma.sync m16n8k16
+    get, of masks, score changes, sizes that are data and outputs that the other grids have."""
+    runs = []
+    listed = subprocess.run([bundles.compiler, "--list-schedules"], text=True, capture_output=True, check=True).stdout
+    names = [line.split()[0] for line in listed.splitlines() if line.split()[1] == "any"]
+    for i, name in enumerate(names):
+        stem = f"ladder-{name.lstrip('+')}"
+        for j, (head_dim, causal, length) in enumerate(LADDER):
+            sizes = (1, 2, 2, min(length, seqlen), min(length, seqlen))
+            bundle = bundles.make(f"{stem}-{j}", attention("f16", head_dim, causal, sizes, lse=True), [f"--schedule={name}"])
+            runs.append({"bundle": bundle, "kind": KINDS[(i + j) % 3]})
+        bundle = bundles.make(f"{stem}-stages", attention("f16", 64, "none", lse=True), [f"--schedule={name}"])
+        runs += stage_runs(bundle)
+    for i, (chip, dtype) in enumerate([("sm_70", "f16"), ("sm_70", "bf16"), ("sm_75", "f16"), ("sm_75", "bf16")]):
+        for j, (head_dim, features) in enumerate([
+            (64, {"window": (40, 3)}), (72, {}), (128, {"softcap": 20.0}), (256, {"bias": ("f32", "1h1k")}), (33, {}), (64, {"head_dim_v": 128, "dropout": 0.25}),
+        ]):  # fmt: skip
+            mlir = attention(dtype, head_dim, CAUSAL[(i + j) % 3], lse=j % 2 == 0, **features)
+            bundle = bundles.make(f"ladder-{chip}-{dtype}-{j}", mlir, [f"--chip={chip}", "--no-cubin"])
+            runs += [alternate(bundle, j + k, (1, 4, 2, *size)) | {"offset": row_step(head_dim) * (k % 3)}
+                     for k, size in enumerate([(70, 130), (1, 300), (33, 0)])]
     return runs
 
 
@@ -755,6 +785,7 @@ def emulate_grid(bundles):
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
+    runs += ladder_runs(bundles, seqlen=130)
     runs += region_runs(bundles, "region")
     runs += sequence_runs(bundles, "sequences")
     runs += scores_output_runs(bundles)

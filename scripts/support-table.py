@@ -35,17 +35,17 @@ def load_bundles():
 class Recorder:
     """Stands in for make-bundles' Bundles: keeps the text of each kernel."""
 
-    def __init__(self):
-        self.kernels = {}
+    def __init__(self, compiler):
+        self.kernels, self.compiler = {}, compiler
 
     def make(self, name, mlir, options=()):
         self.kernels[name] = mlir
         return f"{name}.fcb"
 
 
-def kernels_of(make_bundles, grids):
+def kernels_of(make_bundles, grids, compiler):
     """The text of the kernels of some grids, and the number of their runs."""
-    recorder = Recorder()
+    recorder = Recorder(compiler)
     runs = [run for grid in grids for run in make_bundles.GRIDS[grid](recorder)]
     return list(recorder.kernels.values()), len(runs)
 
@@ -112,7 +112,7 @@ FEATURES = [
                          args=", %b: memref<1xi32>, %c: memref<1x4x2x64xf16>, %d: memref<96x16xf16>"), r"rotary\("),
     ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>", kv="memref<1x4x64x64xf16>"), r"page_table\("),
 ]
-CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
+CHIPS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
 
 
 def reason(result):
@@ -155,10 +155,10 @@ def summary(results):
             f"| verified, and refused by name | {' · '.join(refused)} |\n")
 
 
-def table(results):
+def table(results, compiler):
     make_bundles = load_bundles()
     (emulated, emulated_runs), (on_gpu, gpu_runs) = (
-        kernels_of(make_bundles, grids) for grids in (["emulate"], ["check", "warpgroups"]))
+        kernels_of(make_bundles, grids, compiler) for grids in (["emulate"], ["check", "warpgroups"]))
     count = lambda kernels, pattern: sum(bool(re.search(pattern, text)) for text in kernels) if pattern else 0
     lines = ["# What works",
              "",
@@ -181,7 +181,7 @@ def main():
     parser.add_argument("compiler")
     args = parser.parse_args()
     results = probe_all(args.opt, args.compiler)
-    text, short = table(results), summary(results)
+    text, short = table(results, args.compiler), summary(results)
     if not args.check:
         TABLE.write_text(text)
         marked_blocks.write(README, "support", short)

@@ -25,6 +25,7 @@ import time
 from . import (
     accuracy,
     given,
+    ladder,
     plots,
     problems,
     publish,
@@ -35,6 +36,7 @@ from . import (
 )
 from .cli import (
     Parser,
+    add_ladder,
     add_tools,
     add_tuning_file,
     add_variants,
@@ -163,6 +165,7 @@ def _add_compiling(parser):
         help="also kernels that learn sizes and strides at run time",
     )
     add_variants(parser)
+    add_ladder(parser)
     add_tuning_file(parser)
     parser.add_argument(
         "--out",
@@ -300,11 +303,22 @@ def select(arguments, toolchain):
     return selected
 
 
+def climb(arguments):
+    """What --ladder stands for in the place of other options."""
+    if not arguments.ladder:
+        return
+    toolchain = Toolchain(arguments.tools, arguments.out)
+    arguments.variant = ladder.variants(toolchain) + arguments.variant
+    if not (arguments.problems or arguments.quick or arguments.shape or arguments.mlir):
+        arguments.shape = list(ladder.PROBLEMS)
+
+
 def command_run(arguments):
     start = time.monotonic()
     toolchain = None
     if not arguments.bundles:
         toolchain = Toolchain(arguments.tools, arguments.out)
+    climb(arguments)
     selected = select(arguments, toolchain)
     variants = parse_variants(arguments.variant, arguments.tuning_file)
     progress = Progress(len(selected))
@@ -353,6 +367,8 @@ def command_run(arguments):
 def choose_peers(arguments):
     if arguments.peers is not None:
         return dict.fromkeys(arguments.peers)
+    if arguments.ladder:
+        return ladder.PEERS
     return [p for p in PEERS if not (arguments.quick and p == "flex")]
 
 
@@ -409,6 +425,7 @@ def report_failures(data):
 
 
 def command_compile(arguments):
+    climb(arguments)
     variants = parse_variants(arguments.variant, arguments.tuning_file)
     toolchain = Toolchain(arguments.tools, arguments.out)
     selected = select(arguments, toolchain)

@@ -109,6 +109,16 @@ def add_variants(parser):
     )
 
 
+def add_ladder(parser):
+    parser.add_argument(
+        "--ladder",
+        action="store_true",
+        help="the schedules that have a name (flashcore-compile "
+        "--list-schedules), each called flashcore:NAME, by default for the "
+        "problems of docs/Ladder.md beside fa2 and cudnn",
+    )
+
+
 def add_tuning_file(parser):
     parser.add_argument(
         "--tuning-file",

@@ -19,51 +19,59 @@ static void setShape(ScheduleOptions &options, int64_t blockM, int64_t blockN,
 }
 
 static constexpr NamedSchedule schedules[] = {
-    {"scalar", "one thread a query row, f32 arithmetic, no tensor cores",
-     [](ScheduleOptions &o) { o.product = Product::Thread; }},
-    {"fused-wmma-32x32",
+    {"scalar", "any", "one thread a query row, f32 arithmetic, no tensor cores",
+     [](ScheduleOptions &o) {
+       o.product = Product::Thread;
+       o.keySplits = 1;
+     }},
+    {"fused-wmma-32x32", "any",
      "wmma in tiles of 32 x 32, all through shared memory: Q, K and V by way "
      "of "
      "registers, S and P row behind row",
      [](ScheduleOptions &o) {
        o.product = Product::Wmma;
        setShape(o, 32, 32, 2);
+       o.keySplits = 1;
        o.copies = CopyPath::Registers;
        o.exchange = Exchange::Plain;
        o.rowMax = RowMax::Exact;
      }},
-    {"+64x64", "tiles of 64 x 64, or of fewer keys where those do not fit",
+    {"+64x64", "any",
+     "tiles of 64 x 64, or of fewer keys where those do not fit",
      [](ScheduleOptions &o) { setShape(o, 64, 0, 4); }},
-    {"+async", "cp.async copies the next tile beside the products of this one",
+    {"+async", "any",
+     "cp.async copies the next tile beside the products of this one",
      [](ScheduleOptions &o) { o.copies = CopyPath::Async; }},
-    {"+swizzle", "rows at distances at which eight of them share no bank",
+    {"+swizzle", "any",
+     "rows at distances at which eight of them share no bank",
      [](ScheduleOptions &o) { o.exchange = Exchange::Padded; }},
-    {"+vector",
+    {"+vector", "any",
      "S, P and O go through shared memory 16 bytes of a lane at a "
      "time",
      [](ScheduleOptions &o) { o.exchange = Exchange::Wide; }},
-    {"+stale", "O is rescaled only where the row maximum grows by much",
+    {"+stale", "any", "O is rescaled only where the row maximum grows by much",
      [](ScheduleOptions &o) { o.rowMax = RowMax::Stale; }},
-    {"+bounds", "registers for two blocks an SM",
+    {"+bounds", "any", "registers for two blocks an SM",
      [](ScheduleOptions &o) { o.minBlocks = 2; }},
-    {"+persistent", "a block an SM, which walks several tiles",
+    {"+persistent", "any", "a block an SM, which walks several tiles",
      [](ScheduleOptions &o) {
        o.minBlocks = 1;
        o.grid = Grid::Persistent;
      }},
-    {"mma",
+    {"mma", "any",
      "mma.sync with fragments by ldmatrix: S, P and O never leave their "
      "registers",
      [](ScheduleOptions &o) {
        o.product = Product::Warp;
        setShape(o, 64, 64, 4);
+       o.numStages = 2;
        o.query = QueryPlacement::Shared;
        o.rowMax = RowMax::Exact;
        o.rowSum = RowSum::Add;
      }},
-    {"default", "what is chosen where nothing is asked for",
+    {"default", "any", "what is chosen where nothing is asked for",
      [](ScheduleOptions &) {}},
-    {"wgmma", "wgmma and bulk copies, which a warp of its own starts",
+    {"wgmma", "sm_90a", "wgmma and bulk copies, which a warp of its own starts",
      [](ScheduleOptions &o) { o.product = Product::Warpgroup; }},
 };
 

@@ -69,6 +69,52 @@ static int64_t chooseSplits(const AttentionProblem &problem,
       1, kMaxKeySplits);
 }
 
+/// Which blocks there are, and what they share.
+static void decideGrid(const AttentionProblem &problem,
+                       const TargetInfo &target, const ScheduleOptions &options,
+                       ScheduleChoice &choice, ReasonWriter &reasons) {
+  choice.gridOrder = reasons.decide(
+      "grid_order", options.gridOrder,
+      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest,
+      problem.isCausal ? "causal: the longest rows of all heads go first"
+                       : "blocks of one head share its K and V in L2");
+  choice.gridHeads =
+      reasons.decide("grid_heads", options.gridHeads, 0, "no head waits");
+  choice.minBlocks = reasons.decide("min_blocks", options.minBlocks, 1,
+                                    "registers are for what blocks keep");
+  choice.headGroup = reasons.decide("head_group", options.headGroup, 1,
+                                    "the rows of one head fill a block");
+  int64_t keySplits = chooseSplits(problem, target, options, choice);
+  choice.keySplits = reasons.decide(
+      "key_splits", options.keySplits, keySplits,
+      keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
+                    : "a query row is one block's, which needs no merge");
+  choice.splitCount =
+      reasons.decide("split_count", options.splitCount, SplitCount::Fixed,
+                     "key_splits says how many blocks share the keys");
+  choice.grid = reasons.decide("grid", options.grid, Grid::Full,
+                               "the chip hands out tiles as blocks end");
+  choice.output = reasons.decide("output", options.output, OutputRoute::Direct,
+                                 "lanes store what they hold");
+}
+
+/// How the rows' maxima and sums are kept.
+static void decideSoftmax(const ScheduleOptions &options,
+                          ScheduleChoice &choice, ReasonWriter &reasons) {
+  choice.overlap = reasons.decide("overlap", options.overlap, Overlap::None,
+                                  "products are waited for");
+  bool isInvariant = asksForInvariance(options);
+  choice.rowMax = reasons.decide(
+      "row_max", options.rowMax, isInvariant ? RowMax::Exact : RowMax::Stale,
+      isInvariant ? kInvariantReason : "most tiles need no rescaling of O");
+  choice.rowSum = reasons.decide("row_sum", options.rowSum, RowSum::Add,
+                                 "needs no product of its own");
+  choice.keyWarps = reasons.decide("key_warps", options.keyWarps, 1,
+                                   "query rows are divided, not keys");
+  choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
+                                  "any number of key tiles, one at a time");
+}
+
 static ScheduleDecision decide(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleOptions &options, Product product,
@@ -96,41 +142,8 @@ static ScheduleDecision decide(const AttentionProblem &problem,
                                 "products take it from there");
   choice.querySteps =
       reasons.decide("query_steps", options.querySteps, 0, "Q is in one place");
-  choice.gridOrder = reasons.decide(
-      "grid_order", options.gridOrder,
-      problem.isCausal ? GridOrder::HeadFastest : GridOrder::QueryFastest,
-      problem.isCausal ? "causal: the longest rows of all heads go first"
-                       : "blocks of one head share its K and V in L2");
-  choice.gridHeads =
-      reasons.decide("grid_heads", options.gridHeads, 0, "no head waits");
-  choice.minBlocks = reasons.decide("min_blocks", options.minBlocks, 1,
-                                    "registers are for what blocks keep");
-  choice.overlap = reasons.decide("overlap", options.overlap, Overlap::None,
-                                  "products are waited for");
-  bool isInvariant = asksForInvariance(options);
-  choice.rowMax = reasons.decide(
-      "row_max", options.rowMax, isInvariant ? RowMax::Exact : RowMax::Stale,
-      isInvariant ? kInvariantReason : "most tiles need no rescaling of O");
-  choice.rowSum = reasons.decide("row_sum", options.rowSum, RowSum::Add,
-                                 "needs no product of its own");
-  choice.keyWarps = reasons.decide("key_warps", options.keyWarps, 1,
-                                   "query rows are divided, not keys");
-  choice.softmax = reasons.decide("softmax", options.softmax, Softmax::Online,
-                                  "any number of key tiles, one at a time");
-  choice.headGroup = reasons.decide("head_group", options.headGroup, 1,
-                                    "the rows of one head fill a block");
-  int64_t keySplits = chooseSplits(problem, target, options, choice);
-  choice.keySplits = reasons.decide(
-      "key_splits", options.keySplits, keySplits,
-      keySplits > 1 ? "blocks for SMs that would idle, of fewer keys each"
-                    : "a query row is one block's, which needs no merge");
-  choice.splitCount =
-      reasons.decide("split_count", options.splitCount, SplitCount::Fixed,
-                     "key_splits says how many blocks share the keys");
-  choice.grid = reasons.decide("grid", options.grid, Grid::Full,
-                               "the chip hands out tiles as blocks end");
-  choice.output = reasons.decide("output", options.output, OutputRoute::Direct,
-                                 "lanes store what they hold");
+  decideSoftmax(options, choice, reasons);
+  decideGrid(problem, target, options, choice, reasons);
   choice.copies = decideCopies(target, options, reasons);
   choice.exchange = reasons.decide(
       "exchange", options.exchange,
@@ -145,14 +158,12 @@ std::optional<ScheduleDecision>
 mlir::flashcore::choosePlain(const AttentionProblem &problem,
                              const TargetInfo &target,
                              const ScheduleOptions &options) {
+  if (!options.product && canMultiply(problem, target, Product::Warp))
+    return std::nullopt;
   Product product = options.product.value_or(
       canMultiply(problem, target, Product::Wmma) ? Product::Wmma
                                                   : Product::Thread);
-  bool isNeeded =
-      !options.product && !canMultiply(problem, target, Product::Warp);
   if (product != Product::Wmma && product != Product::Thread)
-    return std::nullopt;
-  if (!options.product && !isNeeded)
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
   for (const Shape &shape : listShapes(product, problem)) {

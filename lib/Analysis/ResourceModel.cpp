@@ -129,6 +129,17 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   reads += m * (d - choice.getKeptQueryColumns(problem.getColumns()));
   cost.shared = static_cast<double>(getBytes(problem.element)) *
                 (reads + n * (d + dv)) / TuningDevice::sharedBytes;
+  constexpr double floatBytes = 4;
+  if (choice.product == Product::Wmma) // S, P and O there and back
+    cost.shared +=
+        m * (2 * floatBytes * (n + dv) + 2 * getBytes(problem.element) * n) /
+        TuningDevice::sharedBytes;
+  if (choice.product == Product::Thread) {
+    // Lanes that load the same 16 bytes take the time of 128.
+    cost.tensor = 0;
+    cost.floats += m * n * (d + dv) / target.device.floatOps;
+    cost.shared += getBytes(problem.element) * reads / kChunkBytes;
+  }
   return cost;
 }
 

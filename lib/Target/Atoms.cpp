@@ -139,6 +139,15 @@ mlir::flashcore::findMmaAtoms(const TargetInfo &target, OperandPlace rhsPlace,
   return found;
 }
 
+/// To shared memory by way of registers, which every chip can.
+static CopyAtom makeRegisterCopy(llvm::StringLiteral name, int64_t bytes) {
+  return {{name, /*capability=*/20, /*isChipSpecific=*/false,
+           /*ptxVersion=*/20},
+          CopyRoute::GlobalToShared,
+          CopyCompletion::Immediate,
+          bytes};
+}
+
 llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
   static const CopyAtom atoms[] = {
       {{"cp.async.cg.shared.global", /*capability=*/80,
@@ -156,27 +165,10 @@ llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
        CopyRoute::GlobalToShared,
        CopyCompletion::Groups,
        /*bytes=*/4},
-      // By way of registers.
-      {{"st.shared.v4.b32", /*capability=*/20, /*isChipSpecific=*/false,
-        /*ptxVersion=*/20},
-       CopyRoute::GlobalToShared,
-       CopyCompletion::Immediate,
-       /*bytes=*/16},
-      {{"st.shared.v2.b32", /*capability=*/20, /*isChipSpecific=*/false,
-        /*ptxVersion=*/20},
-       CopyRoute::GlobalToShared,
-       CopyCompletion::Immediate,
-       /*bytes=*/8},
-      {{"st.shared.b32", /*capability=*/20, /*isChipSpecific=*/false,
-        /*ptxVersion=*/20},
-       CopyRoute::GlobalToShared,
-       CopyCompletion::Immediate,
-       /*bytes=*/4},
-      {{"st.shared.b16", /*capability=*/20, /*isChipSpecific=*/false,
-        /*ptxVersion=*/20},
-       CopyRoute::GlobalToShared,
-       CopyCompletion::Immediate,
-       /*bytes=*/2},
+      makeRegisterCopy("st.shared.v4.b32", /*bytes=*/16),
+      makeRegisterCopy("st.shared.v2.b32", /*bytes=*/8),
+      makeRegisterCopy("st.shared.b32", /*bytes=*/4),
+      makeRegisterCopy("st.shared.b16", /*bytes=*/2),
       // Of a box with the 128-byte swizzle.
       {{"cp.async.bulk.tensor", /*capability=*/90, /*isChipSpecific=*/false,
         /*ptxVersion=*/80},

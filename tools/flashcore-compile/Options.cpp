@@ -128,7 +128,8 @@ struct CommandLine {
 
   cl::list<std::string> chips{
       "chip", cl::CommaSeparated, cl::value_desc("chip,..."),
-      cl::desc("sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several: "
+      cl::desc("sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a "
+               "bundle several: "
                "code for sm_90a runs on compute capability 9.0 alone, so that "
                "sm_80,sm_90a is for all devices (default: that of the "
                "#nvvm.target on other kernels of the "
@@ -179,6 +180,10 @@ struct CommandLine {
       cl::desc("A schedule that has a name, such as scalar, +async or default "
                "(docs/Ladder.md), for what the other options leave open"),
       cl::value_desc("value"), cl::cat(schedule)};
+  Stored<bool> listSchedules{
+      "list-schedules", cl::location(values.listSchedules),
+      cl::desc("Print the schedules that have a name, a line each, and stop"),
+      cl::cat(schedule)};
   Stored<int64_t> fewQueries{
       "few-queries", cl::location(options.fewQueries),
       cl::desc("Make kernels of their own for calls of at most so many queries "

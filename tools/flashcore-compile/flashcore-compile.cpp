@@ -14,6 +14,7 @@
 
 #include "Options.h"
 #include "Phases.h"
+#include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
 #include "flashcore/Support/ErrorStream.h"
@@ -21,6 +22,7 @@
 #include "flashcore/Target/Bundle.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -232,12 +234,21 @@ static ExitCode runTool(const Options &options, StringRef programPath) {
   return compile(*module, options, programPath, timing);
 }
 
+static ExitCode listSchedules() {
+  for (const NamedSchedule &schedule : getNamedSchedules())
+    llvm::outs() << llvm::formatv("{0,-17} {1,-7} {2}\n", schedule.name,
+                                  schedule.chip, schedule.text);
+  return Success;
+}
+
 int flashcoreCompileMain(int argc, char **argv) {
   ToolInit init(argc, argv, "flashcore-compile");
   registerPassManagerCLOptions();
   llvm::Expected<Options> options = parseOptions(argc, argv);
   if (!options)
     return fail(options.takeError());
+  if (options->listSchedules)
+    return listSchedules();
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&runTool));
   return runTool(*options, programPath);

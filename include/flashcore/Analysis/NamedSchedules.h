@@ -18,6 +18,7 @@ namespace mlir::flashcore {
 
 struct NamedSchedule {
   llvm::StringLiteral name;
+  llvm::StringLiteral chip; ///< that it is for, or any
   llvm::StringLiteral text; ///< what it does, or does otherwise, for a user
   /// Sets what is named here. What begins with + changes the one before.
   void (*apply)(fcgpu::ScheduleOptions &options);

@@ -60,9 +60,7 @@ struct TargetInfo {
   TuningDevice device;
 
   /// Shared memory of an SM, in bytes, that each block takes besides its own.
-  int64_t getReservedSharedMemory() const {
-    return capability < 80 ? 0 : 1024;
-  }
+  int64_t getReservedSharedMemory() const { return capability < 80 ? 0 : 1024; }
 };
 
 /// The PTX ISA of CUDA 12.0, times ten: every driver that we care for accepts

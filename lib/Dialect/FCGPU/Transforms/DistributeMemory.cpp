@@ -451,10 +451,8 @@ struct DistributeRead final : ThreadPattern<ReadOp> {
   LogicalResult
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (op.getInPlace() ||
-        op.getRing().getType().getLayout() != RingLayout::Rows)
-      return rewriter.notifyMatchFailure(op, "is of a ring without a swizzle "
-                                             "of its rows");
+    if (op.getRing().getType().getLayout() != RingLayout::Rows)
+      return rewriter.notifyMatchFailure(op, "is of a ring for tiles in place");
     const TileLayout *layout = thread.layouts->lookup(op.getResult());
     const TileLayout &matrix = flashcore::getLdMatrixLayout();
     bool transpose = layout && *layout == matrix.transpose();

@@ -22,6 +22,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace mlir::fcgpu;
 using flashcore::MmaAtom;
@@ -147,35 +149,54 @@ private:
     Value first;
   };
 
+  /// How many neighbours in a lane one access takes.
+  static int64_t getRun(const TileLayout &layout, int64_t partSize) {
+    constexpr int64_t most = 4;
+    return std::clamp(layout.getRun(TileLayout::Column), partSize, most);
+  }
+
   void store(IndexBuilder &b, ValueRange parts, VectorType type,
              const TileLayout &layout, const Matrix &matrix) const {
     Places places(b, thread, type, layout, matrix.pitch);
     int64_t size = places.registers.size() / static_cast<int64_t>(parts.size());
-    int64_t bytes = size * type.getElementTypeBitWidth() / 8;
-    for (auto [i, part] : llvm::enumerate(parts))
-      vector::StoreOp::create(b, part, matrix.memref,
-                              places.locate(b, static_cast<int64_t>(i) * size),
-                              /*nontemporal=*/false, llvm::MaybeAlign(bytes));
+    int64_t run = getRun(layout, size);
+    for (size_t i = 0; i < parts.size(); i += run / size) {
+      Value value = parts[i];
+      if (run > size)
+        value = vector::ShuffleOp::create(b, value, parts[i + 1],
+                                          ArrayRef<int64_t>{0, 1, 2, 3});
+      vector::StoreOp::create(
+          b, value, matrix.memref,
+          places.locate(b, static_cast<int64_t>(i) * size),
+          /*nontemporal=*/false,
+          llvm::MaybeAlign(run * type.getElementTypeBitWidth() / 8));
+    }
   }
 
   /// The result, to which what is there already is added.
   SmallVector<Value> load(IndexBuilder &b, vector::ContractionOp op,
                           ValueRange acc, const Matrix &matrix) const {
     auto type = cast<VectorType>(op.getAccType());
-    Places places(b, thread, type, *thread.layouts->lookup(op.getResult()),
-                  matrix.pitch);
-    bool isFresh = matchPattern(op.getAcc(), m_AnyZeroFloat());
+    const TileLayout &layout = *thread.layouts->lookup(op.getResult());
+    Places places(b, thread, type, layout, matrix.pitch);
     auto partType = cast<VectorType>(acc.front().getType());
-    int64_t size = partType.getNumElements();
+    int64_t size = partType.getNumElements(), run = getRun(layout, size);
     SmallVector<Value> parts;
-    for (auto [i, old] : llvm::enumerate(acc)) {
-      Value part = vector::LoadOp::create(
-          b, partType, matrix.memref,
-          places.locate(b, static_cast<int64_t>(i) * size),
-          /*nontemporal=*/false, llvm::MaybeAlign(size * sizeof(float)));
-      parts.push_back(
-          isFresh ? part : arith::AddFOp::create(b, old, part).getResult());
+    for (int64_t reg = 0; reg < places.registers.size(); reg += run) {
+      Value loaded = vector::LoadOp::create(
+          b, VectorType::get({run}, b.getF32Type()), matrix.memref,
+          places.locate(b, reg), /*nontemporal=*/false,
+          llvm::MaybeAlign(run * sizeof(float)));
+      if (run == size)
+        parts.push_back(loaded);
+      else
+        for (int64_t first : {0, 2})
+          parts.push_back(vector::ShuffleOp::create(
+              b, loaded, loaded, ArrayRef<int64_t>{first, first + 1}));
     }
+    if (!matchPattern(op.getAcc(), m_AnyZeroFloat()))
+      for (auto [part, old] : llvm::zip_equal(parts, acc))
+        part = arith::AddFOp::create(b, old, part);
     return parts;
   }
 
@@ -214,10 +235,13 @@ private:
                                 /*isTurned=*/true)
                  : loadFragment(b, rhs, element, atom.k, atom.n, kk, col, "BOp",
                                 /*isTurned=*/false);
+        // Products say how their operands were loaded: before sm_80 fragments
+        // of the one are not those of the other.
         for (auto [i, acc] : llvm::enumerate(accs))
           acc = gpu::SubgroupMmaComputeOp::create(
               b, accType, left[{static_cast<int64_t>(i) * atom.m, kk}], right,
-              acc, /*a_transpose=*/UnitAttr(), /*b_transpose=*/UnitAttr());
+              acc, /*a_transpose=*/UnitAttr(),
+              isNK ? b.getUnitAttr() : UnitAttr());
       }
       for (auto [i, acc] : llvm::enumerate(accs))
         gpu::SubgroupMmaStoreMatrixOp::create(

@@ -51,7 +51,7 @@ function _shtab_flashcore_using
 end
 
 set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
-set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --overlap --page_table --pages --pages-per-sequence --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
+set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --copies --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --exchange --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --overlap --page_table --pages --pages-per-sequence --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -78,6 +78,8 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l timing -d 'Print th
 complete -c flashcore -n '_shtab_flashcore_using compile' -s v -d 'Say on standard error what each kernel uses'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l block-m -x -d 'Query rows per block'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l block-n -x -d 'Key rows per tile'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l copies -x -d 'How tiles get to shared memory: async or registers'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l exchange -x -d 'How products wmma and thread take tiles from there: none, plain, padded or wide'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l expected-queries -x -d 'Query rows of a sequence that are expected where the IR leaves them open'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l few-queries -x -d 'Make kernels of their own for calls of at most so many queries of a sequence, where seqlen_q is known at run time only'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l grid -x -d 'A block for each tile, or as many as run at once: full or persistent'
@@ -87,21 +89,23 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l head-group -x -d 'Q
 complete -c flashcore -n '_shtab_flashcore_using compile' -l invariance -x -d 'What the bits of a row do not depend on: none or batch'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l key-splits -x -d 'Blocks that share the keys of a query tile'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l key-warps -x -d 'Warps that share query rows and divide the keys'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l list-schedules -d 'Print the schedules that have a name, a line each, and stop'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l min-blocks -x -d 'Blocks an SM must hold at once'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-stages -x -d 'Slots of the K and V rings'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-warps -x -d 'Warps per block'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l output -x -d 'How O gets to memory: direct or bulk'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l overlap -x -d 'What runs beside softmax and P V: none, qk or pv'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l product -x -d 'Who multiplies tiles, and from where: warp or warpgroup'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l product -x -d 'Who multiplies tiles, and from where: warp, warpgroup, wmma or thread'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l query -x -d 'Where Q fragments live: registers, shared or split'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l query-steps -x -d 'Steps of 16 columns of a split Q in registers'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l row-max -x -d 'When the row maximum follows the scores: exact, stale, folded or checked'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l row-sum -x -d 'What adds up the rows of P: add or mma'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l schedule -x -d 'A schedule that has a name, such as scalar, +async or default (docs/Ladder.md), for what the other options leave open'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l softmax -x -d 'How often exponentials are taken anew: online or one_pass'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l split-count -x -d 'Whether blocks share keys as key_splits says, or as each call wants: fixed or call'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l split-keys -x -d 'Keys of each part of split ones, counted from the first'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'File with schedules of flashcore-tune, for what the other options leave open'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several: code for sm_90a runs on compute capability 9.0 alone, so that sm_80,sm_90a is for all devices (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several: code for sm_90a runs on compute capability 9.0 alone, so that sm_80,sm_90a is for all devices (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l ptxas -x -d 'NVIDIA'"'"'s assembler (default: in $CUDA_HOME/bin, on PATH, or beside this program)'
 complete -c flashcore -n '_shtab_flashcore_using compile; and test $_shtab_flashcore_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d file
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a run -d 'run a bundle on a GPU or the emulator, and check'
@@ -225,7 +229,7 @@ complete -c flashcore -n '_shtab_flashcore_using cache; and test $_shtab_flashco
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l json -d 'print JSON'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l out -xka "(__fish_complete_directories)" -d 'the folder'
-complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_80,sm_86,sm_89,sm_90,sm_90a)'
+complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_90a)'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 'for exactly these sizes, as static=True has them'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which say whether the keys of a decode are split (default: 132)'
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'
@@ -242,6 +246,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench run' -l tools -xka "(__fi
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l chip -x -d 'target of the kernels (default: sm_89 where the card runs it, else the card'"'"'s own)'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l dynamic -d 'also kernels that learn sizes and strides at run time'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l variant -x -d 'also kernels with these options of flashcore-compile, called flashcore:NAME, such as --variant three='"'"'--num-stages=3'"'"'; may be given several times'
+complete -c flashcore -n '_shtab_flashcore_using bench run' -l ladder -d 'the schedules that have a name (flashcore-compile --list-schedules), each called flashcore:NAME, by default for the problems of docs/Ladder.md beside fa2 and cudnn'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'also kernels with the schedules of flashcore-tune, called flashcore:tuned'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l out -xka "(__fish_complete_directories)" -d 'folder for bundles and results (default: flashcore-results/bench)'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l bundles -xka "(__fish_complete_directories)" -d 'take the kernels of '"'"'flashcore-bench compile'"'"' from this folder instead of compiling'
@@ -261,6 +266,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench compile' -l tools -xka "(
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l chip -x -d 'target of the kernels (default: sm_89 where the card runs it, else the card'"'"'s own)'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l dynamic -d 'also kernels that learn sizes and strides at run time'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l variant -x -d 'also kernels with these options of flashcore-compile, called flashcore:NAME, such as --variant three='"'"'--num-stages=3'"'"'; may be given several times'
+complete -c flashcore -n '_shtab_flashcore_using bench compile' -l ladder -d 'the schedules that have a name (flashcore-compile --list-schedules), each called flashcore:NAME, by default for the problems of docs/Ladder.md beside fa2 and cudnn'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'also kernels with the schedules of flashcore-tune, called flashcore:tuned'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l out -xka "(__fish_complete_directories)" -d 'folder for bundles and results (default: flashcore-results/bench)'
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a list -d 'list the problems'
