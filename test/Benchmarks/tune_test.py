@@ -146,7 +146,7 @@ class SchedulesTest(unittest.TestCase):
                         field.neighbours(parent[field.name]),
                     )
             changes.update(changed)
-        searched = [f for f in schedules.FIELDS if not f.is_promise]
+        searched = [f for f in schedules.FIELDS if not f.is_fixed]
         self.assertEqual(changes, {field.name for field in searched})
 
     def test_no_search_changes_a_promise(self):

@@ -13,12 +13,13 @@ from ..errors import UserError
 @dataclasses.dataclass(frozen=True)
 class Field:
     """A field under its name in #fcgpu.schedule and in a tuning file, and the
-    values to try: numbers in order, or words. A promise about results is no
-    question of speed: no search changes it."""
+    values to try: numbers in order, or words. No search changes one that is
+    fixed: a promise about results is no question of speed, and what the ladder
+    has of steps back is never faster."""
 
     name: str
     values: tuple
-    is_promise: bool = False
+    is_fixed: bool = False
 
     @property
     def option(self):
@@ -52,14 +53,14 @@ FIELDS = (
     Field("key_warps", (1, 2, 4, 8)),
     Field("softmax", ("online", "one_pass")),
     Field("grid", ("full", "persistent")),
-    Field("product", ("warp", "warpgroup")),
+    Field("product", ("warp", "warpgroup", "wmma", "thread")),
     Field("output", ("direct", "bulk")),
-    Field("invariance", ("none", "batch"), is_promise=True),
-    Field("split_keys", (0, 256, 512, 1024, 2048, 4096), is_promise=True),
-    Field("split_count", ("fixed", "call"), is_promise=True),
-    Field("expected_queries", (0, 1, 4, 16, 32), is_promise=True),
-    Field("copies", ("async",)),
-    Field("exchange", ("none",)),
+    Field("invariance", ("none", "batch"), is_fixed=True),
+    Field("split_keys", (0, 256, 512, 1024, 2048, 4096), is_fixed=True),
+    Field("split_count", ("fixed", "call"), is_fixed=True),
+    Field("expected_queries", (0, 1, 4, 16, 32), is_fixed=True),
+    Field("copies", ("async", "registers"), is_fixed=True),
+    Field("exchange", ("none", "plain", "padded", "wide"), is_fixed=True),
 )
 
 
@@ -117,7 +118,7 @@ def draw(rng, schedule, fields):
     return _settle(
         {
             field.name: rng.choice(field.values)
-            if rng.random() < 0.5 and not field.is_promise
+            if rng.random() < 0.5 and not field.is_fixed
             else schedule[field.name]
             for field in fields
         }
@@ -127,7 +128,7 @@ def draw(rng, schedule, fields):
 def mutate(rng, schedule, fields):
     """A schedule one or two steps away."""
     result = dict(schedule)
-    searched = [field for field in fields if not field.is_promise]
+    searched = [field for field in fields if not field.is_fixed]
     for field in rng.sample(searched, rng.choice((1, 1, 2))):
         steps = field.neighbours(schedule[field.name])
         if steps:
