@@ -218,6 +218,11 @@ mlir::flashcore::checkProducts(const AttentionProblem &problem,
                                              : "mma.sync",
         problem.element == ElementKind::BF16 ? "bf16" : "f16",
         printField(choice.product));
+  if (choice.product == Product::Warp && choice.rowSum == RowSum::Mma &&
+      !takesConstants(target, problem.element))
+    return llvm::formatv("expects {0} add for {1}, whose mma.sync m16n8k8 is "
+                         "assembled wrongly with constants, but got mma",
+                         spell("row_sum", names), target.chip);
   if (choice.product == Product::Wmma && !isEven)
     return llvm::formatv(
         "expects {0} {1} with head_dim {2} and head_dim_v {3}, "

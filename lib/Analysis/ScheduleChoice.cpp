@@ -14,6 +14,7 @@
 #include "ScheduleChooser.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
+#include "flashcore/Target/Atoms.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -228,11 +229,13 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
 /// full tiles, and takes two registers a row of lanes more, which wide heads
 /// lack.
 static RowMax chooseRareMax(const AttentionProblem &problem,
+                            const TargetInfo &target,
                             const ScheduleOptions &options,
                             const ScheduleChoice &choice) {
   constexpr int64_t columnsWithSpareRegisters = 80;
   bool isPossible = !problem.hasSpecials && !problem.hasBias &&
                     choice.overlap == Overlap::None &&
+                    takesConstants(target, problem.element) &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
   bool pays = getWidestDim(problem) <= columnsWithSpareRegisters;
   return isPossible && pays ? RowMax::Folded : RowMax::Stale;
@@ -367,18 +370,21 @@ void ScheduleChooser::decideRowMax() {
   bool wantsStale = (paysStale || hasLongLoops) && !isOnePass;
   choice.rowMax = reasons.decide(
       "row_max", options.rowMax,
-      wantsStale ? chooseRareMax(problem, options, choice) : RowMax::Exact,
+      wantsStale ? chooseRareMax(problem, target, options, choice)
+                 : RowMax::Exact,
       wantsStale  ? (paysStale ? "most tiles need no rescaling of O"
                                : "one loop for full and partial tiles")
       : isOnePass ? "one pass takes one maximum"
                   : "rescaling O hides behind the copies of a small grid");
   bool isStale = choice.rowMax != RowMax::Exact;
-  choice.rowSum =
-      reasons.decide("row_sum", options.rowSum,
-                     isStale || isOnePass ? RowSum::Mma : RowSum::Add,
-                     isStale ? "cancels the rounding of P under a stale maximum"
-                     : isOnePass ? "tensor cores wait for exponentials anyway"
-                                 : "needs no product of its own");
+  bool hasOnes = takesConstants(target, problem.element);
+  choice.rowSum = reasons.decide(
+      "row_sum", options.rowSum,
+      hasOnes && (isStale || isOnePass) ? RowSum::Mma : RowSum::Add,
+      !hasOnes    ? "no product of constants"
+      : isStale   ? "cancels the rounding of P under a stale maximum"
+      : isOnePass ? "tensor cores wait for exponentials anyway"
+                  : "needs no product of its own");
 }
 
 void ScheduleChooser::decideBlocks() {

@@ -148,6 +148,14 @@ static CopyAtom makeRegisterCopy(llvm::StringLiteral name, int64_t bytes) {
           bytes};
 }
 
+bool mlir::flashcore::takesConstants(const TargetInfo &target,
+                                     ElementKind input) {
+  constexpr int64_t leastColumns = 16;
+  auto atoms =
+      findMmaAtoms(target, OperandPlace::Registers, input, ElementKind::F32);
+  return !atoms.empty() && atoms.front()->k >= leastColumns;
+}
+
 llvm::ArrayRef<CopyAtom> mlir::flashcore::getCopyAtoms() {
   static const CopyAtom atoms[] = {
       {{"cp.async.cg.shared.global", /*capability=*/80,

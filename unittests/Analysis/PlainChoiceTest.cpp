@@ -112,6 +112,24 @@ TEST(PlainProducts, RefuseWhatTheyCannotDo) {
             "expects exchange none with product warp, but got padded");
 }
 
+// ptxas gets constants of m16n8k8 wrong.
+TEST(PlainProducts, TuringAddsUpItsRows) {
+  const TargetInfo &turing = *lookupTarget("sm_75");
+  AttentionProblem open = makeProblem(64, 64);
+  EXPECT_EQ(choose(open, ada()).rowMax, RowMax::Folded);
+  EXPECT_EQ(choose(open, turing).rowMax, RowMax::Stale);
+  EXPECT_EQ(choose(open, turing).rowSum, RowSum::Add);
+  EXPECT_EQ(choose(makeSmallProblem(8, 512, 64), turing).rowSum, RowSum::Add);
+  ScheduleOptions options;
+  options.rowSum = RowSum::Mma;
+  ScheduleResult result = chooseSchedule(open, turing, options);
+  ASSERT_TRUE(std::holds_alternative<std::string>(result));
+  EXPECT_EQ(
+      std::get<std::string>(result),
+      "expects row-sum add for sm_75, whose mma.sync m16n8k8 is assembled "
+      "wrongly with constants, but got mma");
+}
+
 TEST(PlainProducts, OldChipsHaveNoAsynchronousCopies) {
   ScheduleOptions options;
   options.copies = CopyPath::Async;

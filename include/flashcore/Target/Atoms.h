@@ -83,6 +83,12 @@ llvm::SmallVector<const MmaAtom *> findMmaAtoms(const TargetInfo &target,
                                                 ElementKind input,
                                                 ElementKind result);
 
+/// Whether a product of registers may have a constant operand. ptxas 13.0 takes
+/// a constant of mma.sync m16n8k8 for its negative in one half where it has
+/// both (HMMA.1688 with -R of 0x3c00bc00), so those of chips without m16n8k16
+/// may not.
+bool takesConstants(const TargetInfo &target, ElementKind input);
+
 /// Between which memories a copy is.
 enum class CopyRoute {
   GlobalToShared,
