@@ -91,7 +91,7 @@ def flash_attn_func(
         scores="probabilities" if return_attn_probs and dropout else None,
         **dropout,
         **_alibi_options(alibi_slopes, q, k),
-        **common_options(softmax_scale, causal, window_size, softcap),
+        **_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
         out: torch.Tensor = result
@@ -215,7 +215,7 @@ def flash_attn_varlen_func(
         **keys,
         **dropout,
         **_slopes(alibi_slopes, q.shape[1], lengths),
-        **common_options(softmax_scale, causal, window_size, softcap),
+        **_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
         out: torch.Tensor = result[0]
@@ -226,7 +226,7 @@ def flash_attn_varlen_func(
         most = int(max_seqlen_q), int(max_seqlen_k)
         probabilities = _probabilities(
             q, k, cu_seqlens_q, cu_seqlens_k, most, block_table, alibi_slopes,
-            **common_options(softmax_scale, causal, window_size, softcap),
+            **_options(softmax_scale, causal, window_size, softcap),
         )  # fmt: skip
         mask = dropped.s_dmask(probabilities, dtype=q.dtype, **dropout)
     return out[0], softmax_lse[0], mask
@@ -397,7 +397,7 @@ def flash_attn_with_kvcache(
             alibi_slopes,
             mask_mod=_leftpad_mod(cache_leftpad, q.shape[0]),
             lse=return_softmax_lse,
-            **common_options(softmax_scale, causal, window_size, softcap),
+            **_options(softmax_scale, causal, window_size, softcap),
         )  # fmt: skip
     if has_rotary:
         q, k = _rotate_both(
@@ -433,7 +433,7 @@ def flash_attn_with_kvcache(
         page_table=caches.table,
         lse=return_softmax_lse,
         **_slopes(alibi_slopes, heads, lengths),
-        **common_options(softmax_scale, causal, window_size, softcap),
+        **_options(softmax_scale, causal, window_size, softcap),
     )
     return result
 
@@ -803,6 +803,15 @@ def common_options(
         "softcap": softcap if softcap > 0 else None,
         "scale": softmax_scale,
         "layout": "bshd",
+    }
+
+
+def _options(
+    softmax_scale: Optional[float], causal: bool, window_size: Window, softcap: float
+) -> Dict[str, Any]:
+    """The same, and what is promised of rows."""
+    return {
+        **common_options(softmax_scale, causal, window_size, softcap),
         "batch_invariant": _is_batch_invariant,
     }
 

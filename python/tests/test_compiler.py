@@ -106,7 +106,7 @@ def test_versions():
     from flashcore import _core
 
     assert _core.version().startswith(f"flashcore {flashcore.__version__}, LLVM ")
-    assert _core.chips()[0] == "sm_80"
+    assert _core.chips()[0] == "sm_70"
 
 
 # Words ----------------------------------------------------------------------

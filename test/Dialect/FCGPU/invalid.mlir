@@ -674,6 +674,16 @@ func.func @staging_of_an_f32_tile(%m: memref<64x40xf32>, %i: index, %zero: f32) 
 
 // -----
 
+// expected-error @below {{expects layout = panels, plain or padded, in which products can take a tile, but got rows}}
+#products_of_a_swizzle = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true, layout = rows>
+
+// -----
+
+// expected-error @below {{expects in_place = true and group = 0 with layout = padded, but got in_place = false and group = 0}}
+#padded_and_read = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, layout = padded>
+
+// -----
+
 func.func @layout_is_a_number(%s: vector<16x64xf32>) {
   // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 1 results, but got 2 : i64}}
   %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>
