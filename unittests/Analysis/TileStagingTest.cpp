@@ -122,6 +122,25 @@ TEST(TileStaging, PartsOfPagesAreBoxes) {
   EXPECT_EQ(getGroupRows(schedule, TileRole::Value, 128, 64), 16);
 }
 
+// What products without mma.sync take from plain rows, nobody else fills.
+TEST(TileStaging, PlainTilesAreInPlace) {
+  ScheduleChoice schedule = makeSchedule();
+  schedule.query = QueryPlacement::Shared;
+  for (Product product : {Product::Wmma, Product::Thread})
+    for (Exchange exchange : {Exchange::Plain, Exchange::Padded}) {
+      schedule.product = product;
+      schedule.exchange = exchange;
+      for (TileRole role : {TileRole::Query, TileRole::Key, TileRole::Value}) {
+        TileStaging staging = chooseStaging(schedule, role, 128, true);
+        EXPECT_TRUE(staging.inPlace);
+        EXPECT_EQ(staging.kept, 0);
+        EXPECT_EQ(staging.layout, exchange == Exchange::Plain
+                                      ? RingLayout::Plain
+                                      : RingLayout::Padded);
+      }
+    }
+}
+
 TEST(TileStaging, OtherPanelsHaveAllRows) {
   ScheduleChoice schedule = makeWarpgroups(RowSum::Add);
   // A tile in one page, one panel, part of a panel, rows of Q, other copies.

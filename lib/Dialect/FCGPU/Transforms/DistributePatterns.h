@@ -60,6 +60,9 @@ private:
   DenseMap<Value, flashcore::TileLayout> layouts;
 };
 
+/// Whether the right operand of a product is stored (n, k).
+bool isStoredNK(vector::ContractionOp op);
+
 /// The schedule of the kernel that an op is in.
 ScheduleAttr getSchedule(Operation *op);
 
@@ -160,6 +163,8 @@ struct IndexBuilder : ImplicitLocOpBuilder {
   }
 };
 
+/// Parts of two elements each.
+SmallVector<Value> packPairs(IndexBuilder &b, ArrayRef<Value> elements);
 /// The xor of the bases of the bits that are set in `number`.
 Value evaluate(IndexBuilder &b, ArrayRef<int64_t> bases, Value number);
 /// What each bit of a lane's (or register's, or warp's) number adds to its

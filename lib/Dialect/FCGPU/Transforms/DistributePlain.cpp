@@ -31,12 +31,6 @@ using flashcore::OperandPlace;
 using flashcore::ProductScratch;
 using flashcore::TileLayout;
 
-/// Whether the right operand is stored (n, k).
-static bool isStoredNK(vector::ContractionOp op) {
-  return op.getIndexingMapsArray()[1].getResult(0) ==
-         op.getIndexingMapsArray()[2].getResult(1);
-}
-
 /// Whether what goes through memory has rows like those of the right operand.
 static bool hasPaddedRows(vector::ContractionOp op) {
   return op.getRhs().getDefiningOp<ReadOp>().getRing().getType().getLayout() ==
@@ -329,7 +323,7 @@ private:
       }
       scf::YieldOp::create(b, sums);
     }
-    return packPairs(b, loop.getResults());
+    return packPairs(b, SmallVector<Value>(loop.getResults()));
   }
 
   /// P V: a row of V after the other, times what the lane has for it.
@@ -359,15 +353,6 @@ private:
       }
     }
     return packPairs(b, sums);
-  }
-
-  static SmallVector<Value> packPairs(IndexBuilder &b, ValueRange values) {
-    SmallVector<Value> parts;
-    auto pair = VectorType::get({2}, b.getF32Type());
-    for (size_t i = 0; i < values.size(); i += 2)
-      parts.push_back(
-          vector::FromElementsOp::create(b, pair, values.slice(i, 2)));
-    return parts;
   }
 };
 } // namespace

@@ -33,6 +33,21 @@ Value mlir::fcgpu::asRegister(IndexBuilder &b, Value part) {
                                    0);
 }
 
+bool mlir::fcgpu::isStoredNK(vector::ContractionOp op) {
+  return op.getIndexingMapsArray()[1].getResult(0) ==
+         op.getIndexingMapsArray()[2].getResult(1);
+}
+
+SmallVector<Value> mlir::fcgpu::packPairs(IndexBuilder &b,
+                                          ArrayRef<Value> elements) {
+  SmallVector<Value> parts;
+  auto type = VectorType::get({2}, elements.front().getType());
+  for (size_t i = 0; i < elements.size(); i += 2)
+    parts.push_back(
+        vector::FromElementsOp::create(b, type, elements.slice(i, 2)));
+  return parts;
+}
+
 namespace {
 /// The unit of addresses and distances in a descriptor, in bytes.
 constexpr int64_t kDescriptorUnit = 16;
@@ -142,16 +157,6 @@ SmallVector<Value> unpackParts(IndexBuilder &b, ValueRange parts) {
   return elements;
 }
 
-/// Parts of two elements each.
-SmallVector<Value> packPairs(IndexBuilder &b, ArrayRef<Value> elements) {
-  SmallVector<Value> parts;
-  auto type = VectorType::get({2}, elements.front().getType());
-  for (size_t i = 0; i < elements.size(); i += 2)
-    parts.push_back(
-        vector::FromElementsOp::create(b, type, elements.slice(i, 2)));
-  return parts;
-}
-
 struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -199,12 +204,6 @@ struct DistributeWarpgroupProduct final : ThreadPattern<vector::ContractionOp> {
   }
 
 private:
-  /// Whether the right operand is stored (n, k).
-  static bool isStoredNK(vector::ContractionOp op) {
-    return op.getIndexingMapsArray()[1].getResult(0) ==
-           op.getIndexingMapsArray()[2].getResult(1);
-  }
-
   /// Whether all eight rows of a tile in place are as far behind those before.
   static bool hasEvenRows(Value tile) {
     RingType ring = tile.getDefiningOp<ReadOp>().getRing().getType();
