@@ -83,11 +83,11 @@ static void readFile(const char *name, char *text, size_t size) {
 static void testConstants(void) {
   EXPECT_TEXT(flashcoreGetVersion(), "flashcore 0...");
   EXPECT(contains(flashcoreGetVersion(), ", LLVM 22."));
-  EXPECT(flashcoreGetNumChips() == 5);
-  EXPECT_TEXT(flashcoreGetChip(0), "sm_80");
-  EXPECT_TEXT(flashcoreGetChip(3), "sm_90");
-  EXPECT_TEXT(flashcoreGetChip(4), "sm_90a");
-  EXPECT_TEXT(flashcoreGetChip(5), "");
+  EXPECT(flashcoreGetNumChips() == 7);
+  EXPECT_TEXT(flashcoreGetChip(0), "sm_70");
+  EXPECT_TEXT(flashcoreGetChip(5), "sm_90");
+  EXPECT_TEXT(flashcoreGetChip(6), "sm_90a");
+  EXPECT_TEXT(flashcoreGetChip(7), "");
   EXPECT_TEXT(flashcoreGetChipFor("sm_90"), "sm_90a");
   EXPECT_TEXT(flashcoreGetChipFor("sm_100"), "sm_90");
   EXPECT_TEXT(flashcoreGetChipFor("sm_61"), "");
