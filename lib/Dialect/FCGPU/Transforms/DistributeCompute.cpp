@@ -408,8 +408,7 @@ struct DistributeContraction final : ThreadPattern<vector::ContractionOp> {
           op, "is not (m, k) x (n, k) or (k, n) -> (m, n), of types that the "
               "chip multiplies");
     // rhs is (n, k) for Q K^T and (k, n) for P V.
-    bool isNK = op.getIndexingMapsArray()[1].getResult(0) ==
-                op.getIndexingMapsArray()[2].getResult(1);
+    bool isNK = isStoredNK(op);
     const TileLayout *lhs = thread.layouts->lookup(op.getLhs());
     const TileLayout *rhs = thread.layouts->lookup(op.getRhs());
     const TileLayout *acc = thread.layouts->lookup(op.getResult());
