@@ -55,7 +55,7 @@ def test_chip_of_the_environment(monkeypatch):
     monkeypatch.setenv("FLASHCORE_CHIP", "sm_80")
     assert kernels.chip_for(gpu("sm_90")) == "sm_80"
     monkeypatch.setenv("FLASHCORE_CHIP", "sm_7")
-    with pytest.raises(flashcore.Error, match="expects FLASHCORE_CHIP to be one of sm_80, .*'sm_7'"):
+    with pytest.raises(flashcore.Error, match="expects FLASHCORE_CHIP to be one of sm_70, .*'sm_7'"):
         kernels.chip_for(gpu("sm_90"))
 
 
