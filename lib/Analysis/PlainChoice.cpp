@@ -25,17 +25,28 @@ struct Shape {
 };
 } // namespace
 
-/// A warp of wmma has 16 rows, whose S and O it hands to itself through memory;
-/// lanes have S and O in registers.
-static llvm::ArrayRef<Shape> listShapes(Product product,
-                                        const AttentionProblem &problem) {
-  static constexpr Shape ofWmma[] = {
-      {64, 64, 4}, {64, 32, 4}, {32, 32, 2}, {32, 16, 2}, {16, 16, 1}};
+/// Rows of a warp of two products of wmma.
+static constexpr int64_t kTallRows = 32;
+
+/// Of a warp with 32 rows of wmma each fragment of K and V serves two products,
+/// if O leaves it registers and there are as many rows. Lanes have S and O in
+/// registers.
+static llvm::ArrayRef<Shape>
+listShapes(Product product, const AttentionProblem &problem, bool isInvariant) {
+  static constexpr Shape ofWmma[] = {{128, 64, 4}, {128, 32, 4}, {64, 64, 4},
+                                     {64, 32, 4},  {32, 32, 2},  {32, 16, 2},
+                                     {16, 16, 1}};
   static constexpr Shape ofThreads[] = {
       {128, 32, 4}, {128, 16, 4}, {64, 16, 2}, {32, 16, 1}};
+  if (product == Product::Wmma) {
+    constexpr int64_t numTall = 2, fewRows = 64, leavesRegisters = 128;
+    llvm::ArrayRef<Shape> shapes = ofWmma;
+    bool isTall =
+        problem.getColumnsV() <= leavesRegisters &&
+        (isInvariant || !problem.seqlenQ || *problem.seqlenQ > fewRows);
+    return isTall ? shapes : shapes.drop_front(numTall);
+  }
   constexpr int64_t leavesRegisters = 96;
-  if (product == Product::Wmma)
-    return ofWmma;
   llvm::ArrayRef<Shape> shapes = ofThreads;
   return problem.getColumnsV() <= leavesRegisters ? shapes
                                                   : shapes.drop_front();
@@ -128,7 +139,10 @@ static ScheduleDecision decide(const AttentionProblem &problem,
           (isOfThreads ? ", and no wmma for these types and sizes" : ""));
   choice.blockM =
       reasons.decide("block_m", options.blockM, shape.blockM,
-                     isOfThreads ? "a query row a lane" : "16 rows a warp");
+                     isOfThreads ? "a query row a lane"
+                     : shape.blockM == kTallRows * shape.numWarps
+                         ? "32 rows a warp, for which K and V are read once"
+                         : "16 rows a warp");
   choice.numWarps = reasons.decide("num_warps", options.numWarps,
                                    shape.numWarps, "as many as share K and V");
   choice.blockN =
@@ -147,9 +161,9 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   choice.copies = decideCopies(target, options, reasons);
   choice.exchange = reasons.decide(
       "exchange", options.exchange,
-      isOfThreads ? Exchange::Padded : Exchange::Wide,
+      isOfThreads ? Exchange::Padded : Exchange::Fragments,
       isOfThreads ? "the rows of eight lanes share no bank"
-                  : "eight rows share no bank, and few instructions move them");
+                  : "S and P alone go through memory, rows share no bank");
   decidePromises(options, choice, reasons);
   return {choice, reasons.take()};
 }
@@ -166,7 +180,8 @@ mlir::flashcore::choosePlain(const AttentionProblem &problem,
   if (product != Product::Wmma && product != Product::Thread)
     return std::nullopt;
   std::optional<ScheduleDecision> smallest;
-  for (const Shape &shape : listShapes(product, problem)) {
+  for (const Shape &shape :
+       listShapes(product, problem, asksForInvariance(options))) {
     smallest = decide(problem, target, options, product, shape);
     if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
       break;

@@ -67,7 +67,10 @@ int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
   if (choice.product == Product::Wmma) {
     bool isPadded = choice.exchange != Exchange::Plain;
     needs.scratch.add(warpM, /*lhsCols=*/0, choice.blockN, isPadded);
-    needs.scratch.add(warpM, choice.blockN, problem.getColumnsV(), isPadded);
+    bool hasResult = choice.exchange != Exchange::Fragments;
+    needs.scratch.takesTurns = !hasResult;
+    needs.scratch.add(warpM, choice.blockN,
+                      hasResult ? problem.getColumnsV() : kQueryStep, isPadded);
   }
   needs.numWarps = choice.numWarps;
   return layOutSharedMemory(needs).bytes;
@@ -130,10 +133,12 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
   cost.shared = static_cast<double>(getBytes(problem.element)) *
                 (reads + n * (d + dv)) / TuningDevice::sharedBytes;
   constexpr double floatBytes = 4;
-  if (choice.product == Product::Wmma) // S, P and O there and back
+  if (choice.product == Product::Wmma) { // S, P and O there and back
+    double results = n + (choice.exchange == Exchange::Fragments ? 0 : dv);
     cost.shared +=
-        m * (2 * floatBytes * (n + dv) + 2 * getBytes(problem.element) * n) /
+        m * (2 * floatBytes * results + 2 * getBytes(problem.element) * n) /
         TuningDevice::sharedBytes;
+  }
   if (choice.product == Product::Thread) {
     // Lanes that load the same 16 bytes take the time of 128.
     cost.tensor = 0;

@@ -26,8 +26,10 @@ int64_t ProductScratch::getLhsPitch(int64_t cols, bool isPadded) {
 }
 
 int64_t ProductScratch::getResultPitch(int64_t cols, bool isPadded) {
-  // As many bytes as twice the 16-bit elements.
-  return isPadded ? getPaddedColumns(2 * cols) / 2 : cols;
+  // Four rows of eight share no bank: lanes store eight columns of a row, of
+  // four rows at a time, and load as many.
+  constexpr int64_t columns = 8;
+  return isPadded ? llvm::alignTo(cols, 2 * columns) + columns : cols;
 }
 
 void ProductScratch::add(int64_t rows, int64_t lhsCols, int64_t resultCols,

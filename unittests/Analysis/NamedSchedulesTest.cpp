@@ -40,6 +40,8 @@ TEST(NamedSchedules, AStepChangesTheOneBefore) {
   EXPECT_EQ(async.copies, CopyPath::Async);
   EXPECT_EQ(async.exchange, Exchange::Plain);
   EXPECT_EQ(getNamed("+vector").exchange, Exchange::Wide);
+  EXPECT_EQ(getNamed("+registers").exchange, Exchange::Fragments);
+  EXPECT_EQ(getNamed("+128x64").blockM, 128);
   // What begins anew has nothing of the steps before.
   EXPECT_FALSE(getNamed("mma").exchange);
   EXPECT_FALSE(getNamed("default").product);

@@ -74,6 +74,22 @@ TEST(PlainProducts, TakeTilesFromPlainRows) {
   EXPECT_FALSE(warp.multipliesInPlace());
 }
 
+// Of a warp with 32 rows a fragment of K or V serves two products.
+TEST(PlainProducts, AWarpOfWmmaHas32RowsWhereItPays) {
+  auto chosen = [](int64_t dim, std::optional<int64_t> queries) {
+    AttentionProblem problem = makeLargeProblem(dim, 4096);
+    problem.seqlenQ = queries;
+    return choose(problem, ada(), makeOptions(Product::Wmma));
+  };
+  EXPECT_EQ(chosen(64, 4096).getWarpM(), 32);
+  EXPECT_EQ(chosen(64, 4096).exchange, Exchange::Fragments);
+  EXPECT_EQ(chosen(128, 4096).getWarpM(), 32);
+  EXPECT_EQ(chosen(64, std::nullopt).getWarpM(), 32);
+  // O of 256 columns leaves no registers, and 64 rows are those of four warps.
+  EXPECT_EQ(chosen(256, 4096).getWarpM(), 16);
+  EXPECT_EQ(chosen(64, 64).getWarpM(), 16);
+}
+
 TEST(PlainProducts, AThreadHasARow) {
   ScheduleChoice choice =
       choose(makeLargeProblem(64, 4096), ada(), makeOptions(Product::Thread));
@@ -106,6 +122,10 @@ TEST(PlainProducts, RefuseWhatTheyCannotDo) {
   EXPECT_EQ(refuse(problem, options),
             "expects exchange plain or padded with product thread, but got "
             "wide");
+  options.exchange = Exchange::Fragments;
+  EXPECT_EQ(refuse(problem, options),
+            "expects exchange plain or padded with product thread, but got "
+            "fragments");
   options = {};
   options.exchange = Exchange::Padded;
   EXPECT_EQ(refuse(problem, options),

@@ -110,11 +110,11 @@ TEST(SharedMemoryLayout, ScratchIsBehindAWarpsOwnRings) {
   needs.numWarps = 2;
   needs.scratch.add(16, /*lhsCols=*/0, /*resultCols=*/64, /*isPadded=*/true);
   needs.scratch.add(16, /*lhsCols=*/64, /*resultCols=*/32, /*isPadded=*/true);
-  EXPECT_EQ(needs.scratch.resultBytes, 16 * 68 * 4);
+  EXPECT_EQ(needs.scratch.resultBytes, 16 * 72 * 4);
   EXPECT_EQ(needs.scratch.lhsBytes, 16 * 72 * 2);
   SharedMemoryLayout layout = layOutSharedMemory(needs);
   EXPECT_EQ(layout.scratchStart, 0);
-  EXPECT_EQ(layout.warpBytes, 4352 + 2304);
+  EXPECT_EQ(layout.warpBytes, 4608 + 2304);
   EXPECT_EQ(layout.bytes, 2 * layout.warpBytes);
   ProductScratch plain;
   plain.add(16, 64, 64, /*isPadded=*/false);
@@ -128,8 +128,26 @@ TEST(SharedMemoryLayout, PaddedRowsShareNoBank) {
     EXPECT_EQ(pitch / 8 % 2, 1) << cols;
     EXPECT_GE(pitch, cols);
     EXPECT_LE(pitch, cols + 8);
-    EXPECT_EQ(ProductScratch::getResultPitch(cols, true) / 4 % 2, 1) << cols;
   }
+}
+
+// Lanes store and load 8 columns of f32 of four rows at a time.
+TEST(SharedMemoryLayout, FourRowsOfResultsShareNoBank) {
+  for (int64_t cols = 16; cols <= 256; cols += 16) {
+    int64_t pitch = ProductScratch::getResultPitch(cols, /*isPadded=*/true);
+    EXPECT_EQ(pitch % 16, 8) << cols;
+    EXPECT_GE(pitch, cols);
+  }
+}
+
+// Where results stay in fragments, left operands take the place of others.
+TEST(SharedMemoryLayout, ScratchTakesTurns) {
+  ProductScratch scratch;
+  scratch.takesTurns = true;
+  scratch.add(16, /*lhsCols=*/0, /*resultCols=*/64, /*isPadded=*/true);
+  scratch.add(16, /*lhsCols=*/64, /*resultCols=*/16, /*isPadded=*/true);
+  EXPECT_EQ(scratch.getLhsStart(), 0);
+  EXPECT_EQ(scratch.getBytes(), 16 * 72 * 4);
 }
 
 TEST(SharedMemoryLayout, NothingNeedsNothing) {

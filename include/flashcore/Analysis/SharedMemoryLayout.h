@@ -14,6 +14,7 @@
 
 #include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -44,11 +45,18 @@ struct SharedRing {
 /// or follow each other.
 struct ProductScratch {
   int64_t resultBytes = 0, lhsBytes = 0;
+  /// Whether left operands take the place of results, where no product has both
+  /// there.
+  bool takesTurns = false;
 
   /// Makes room for what is rows x cols: the f32 result of a product, and its
-  /// left operand of 16-bit elements, which has no columns if it is in place.
+  /// left operand of 16-bit elements. What does not go there has no columns.
   void add(int64_t rows, int64_t lhsCols, int64_t resultCols, bool isPadded);
-  int64_t getBytes() const { return resultBytes + lhsBytes; }
+  int64_t getBytes() const {
+    return getLhsStart() +
+           (takesTurns ? std::max(resultBytes, lhsBytes) : lhsBytes);
+  }
+  int64_t getLhsStart() const { return takesTurns ? 0 : resultBytes; }
 
   /// Elements from a row to the next.
   static int64_t getLhsPitch(int64_t cols, bool isPadded);

@@ -685,7 +685,7 @@ func.func @staging_of_an_f32_tile(%m: memref<64x40xf32>, %i: index, %zero: f32) 
 // -----
 
 func.func @layout_is_a_number(%s: vector<16x64xf32>) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 1 results, but got 2 : i64}}
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout or #fcgpu.fragments, or an array with one for each of 1 results, but got 2 : i64}}
   %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>
   return
 }
@@ -693,7 +693,7 @@ func.func @layout_is_a_number(%s: vector<16x64xf32>) {
 // -----
 
 func.func @layouts_of_the_wrong_count(%s: vector<16x64xf32>, %n: index) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}}
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout or #fcgpu.fragments, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
@@ -704,7 +704,7 @@ func.func @layouts_of_the_wrong_count(%s: vector<16x64xf32>, %n: index) {
 // -----
 
 func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}}
+  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout or #fcgpu.fragments, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index

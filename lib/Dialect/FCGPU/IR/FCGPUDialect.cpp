@@ -228,15 +228,17 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
            << kOverlapAttrName << ", " << kPairedAttrName << ", "
            << kLayoutAttrName << ", " << kPTXVersionAttrName << " or "
            << kKernelAttrName;
-  auto isLayout = [](Attribute a) { return isa<LayoutAttr, UnitAttr>(a); };
+  auto isLayout = [](Attribute a) {
+    return isa<LayoutAttr, FragmentsAttr, UnitAttr>(a);
+  };
   if (auto array = dyn_cast<ArrayAttr>(value)) {
     if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))
       return success();
   } else if (isLayout(value) && op->getNumResults() == 1) {
     return success();
   }
-  return op->emitError("expects fcgpu.layout to be a #fcgpu.layout, or an "
-                       "array with one for each of ")
+  return op->emitError("expects fcgpu.layout to be a #fcgpu.layout or "
+                       "#fcgpu.fragments, or an array with one for each of ")
          << op->getNumResults() << " results, but got " << value;
 }
 

@@ -293,11 +293,12 @@ static std::optional<std::string> checkExchange(const ScheduleChoice &choice,
   bool isOfThreads = choice.product == Product::Thread;
   bool fits = choice.hasPlainTiles() ? choice.exchange != Exchange::None
                                      : choice.exchange == Exchange::None;
-  if (!fits || (isOfThreads && choice.exchange == Exchange::Wide))
+  if (!fits || (isOfThreads && choice.exchange != Exchange::Plain &&
+                choice.exchange != Exchange::Padded))
     return llvm::formatv(
         "expects {0} {1} with {2} {3}, but got {4}", spell("exchange", names),
         isOfThreads              ? "plain or padded"
-        : choice.hasPlainTiles() ? "plain, padded or wide"
+        : choice.hasPlainTiles() ? "plain, padded, wide or fragments"
                                  : "none",
         spell("product", names), stringifyProduct(choice.product),
         stringifyExchange(choice.exchange));

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 
 namespace mlir::fcgpu {
@@ -38,6 +39,9 @@ namespace {
 struct Conflict {
   OpOperand *use; ///< null for a result
   Value value;
+  /// Whether it is in fragments, from where it comes by way of memory: no
+  /// sooner than it is used, which may be in a branch that is seldom taken.
+  bool isInFragments = false;
 };
 
 class LayoutSolver {
@@ -49,8 +53,11 @@ public:
 
   /// Finds layouts for all tiles and vectors, or the first conflict.
   std::optional<Conflict> solve() {
+    func.walk([&](Operation *op) { carry(op); });
+    func.walk([&](vector::ContractionOp op) { keepInFragments(op); });
     func.walk([&](Operation *op) { connect(op); });
-    func.walk([&](Operation *op) { demandTiles(op); });
+    if (!conflict)
+      func.walk([&](Operation *op) { demandTiles(op); });
     // What is left follows from the layouts of the tiles: what is reduced, then
     // what is repeated.
     if (!conflict)
@@ -60,7 +67,8 @@ public:
     return conflict;
   }
 
-  LayoutAttr getLayout(Value value) const {
+  /// A `#fcgpu.layout`, or `#fcgpu.fragments`.
+  Attribute getAttribute(Value value) const {
     auto leader = classes.findLeader(value.getAsOpaquePointer());
     if (leader != classes.member_end())
       if (auto it = layouts.find(*leader); it != layouts.end())
@@ -69,6 +77,13 @@ public:
   }
 
 private:
+  TileLayout getLayout(Value value) const {
+    return cast<LayoutAttr>(getAttribute(value)).getTileLayout();
+  }
+  bool isInFragments(Value value) const {
+    return isTile(value.getType()) && isa<FragmentsAttr>(getAttribute(value));
+  }
+
   LayoutAttr get(const TileLayout &layout) const {
     return LayoutAttr::get(context, layout);
   }
@@ -82,7 +97,8 @@ private:
       unite(x, y);
   }
 
-  void connect(Operation *op) {
+  /// Of ops that hand on what they get, and do not look at it.
+  void carry(Operation *op) {
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       uniteAll(loop.getInitArgs(), loop.getRegionIterArgs());
       uniteAll(loop.getYieldedValues(), loop.getRegionIterArgs());
@@ -94,17 +110,54 @@ private:
       uniteAll(ifOp.elseYield().getOperands(), ifOp.getResults());
     } else if (auto wait = dyn_cast<AwaitOp>(op)) {
       unite(wait.getProduct(), wait.getResult());
-    } else if (isa<vector::ShapeCastOp, vector::ExtractStridedSliceOp,
-                   MapScoresOp, DropoutOp>(op) ||
-               OpTrait::hasElementwiseMappableTraits(op)) {
+    }
+  }
+
+  /// O, to which others of its products are added, stays where it is. Its left
+  /// operand is in registers, or it is added to something.
+  void keepInFragments(vector::ContractionOp op) {
+    if (!multipliesFragments(op) ||
+        (isInPlace(op.getLhs()) && matchPattern(op.getAcc(), m_AnyZeroFloat())))
+      return;
+    Attribute fragments = FragmentsAttr::get(context);
+    fix(op.getAcc(), fragments);
+    fix(op.getResult(), fragments);
+  }
+
+  void connect(Operation *op) {
+    if (!isa<scf::ForOp, scf::IfOp, scf::YieldOp, arith::ConstantOp,
+             vector::ContractionOp, ConvertLayoutOp>(op))
+      refuseFragments(op);
+    if (isa<vector::ShapeCastOp, vector::ExtractStridedSliceOp, MapScoresOp,
+            DropoutOp>(op) ||
+        OpTrait::hasElementwiseMappableTraits(op)) {
       for (Value operand : op->getOperands())
         if (isa<VectorType>(operand.getType()))
           unite(operand, op->getResult(0));
     }
   }
 
+  /// What looks at a tile needs it in registers that it knows.
+  void refuseFragments(Operation *op) {
+    for (OpOperand &use : op->getOpOperands())
+      if (!conflict && isInFragments(use.get()))
+        conflict = Conflict{&use, use.get(), /*isInFragments=*/true};
+    for (OpResult result : op->getResults())
+      if (!conflict && isInFragments(result))
+        conflict = Conflict{nullptr, result};
+  }
+
+  /// Whether O may stay in accumulators that nobody knows.
+  bool multipliesFragments(vector::ContractionOp op) const {
+    if (schedule.getExchange() != Exchange::Fragments)
+      return false;
+    SmallVector<const flashcore::MmaAtom *> atoms = findMmaAtoms(target, op);
+    return !atoms.empty() &&
+           atoms.front()->rhsPlace == flashcore::OperandPlace::Fragments;
+  }
+
   /// Fixes the layout of the value's class; false where it has another.
-  bool fix(Value value, LayoutAttr layout) {
+  bool fix(Value value, Attribute layout) {
     const void *leader =
         classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
     return layouts.try_emplace(leader, layout).first->second == layout;
@@ -123,6 +176,16 @@ private:
       return demandOfContraction(contract);
     if (auto exchange = dyn_cast<AllToAllOp>(op))
       return demandOfExchange(exchange);
+    if (auto convert = dyn_cast<ConvertLayoutOp>(op))
+      return demandOfConversion(convert);
+  }
+
+  /// What comes from fragments, or goes there, is as other results of products.
+  void demandOfConversion(ConvertLayoutOp op) {
+    if (isInFragments(op.getSource()))
+      demandResult(cast<OpResult>(op.getResult()), flashcore::getWideLayout());
+    else if (isInFragments(op.getResult()))
+      demand(op.getSourceMutable(), flashcore::getWideLayout());
   }
 
   /// Columns are grouped inside of lanes only: a group is a whole number of
@@ -130,7 +193,7 @@ private:
   void demandOfShapeCast(vector::ShapeCastOp op) {
     VectorType source = op.getSourceVectorType();
     int64_t group = op.getResultVectorType().getShape().back();
-    int64_t box = getLayout(op.getSource()).getTileLayout().getBox().back();
+    int64_t box = getLayout(op.getSource()).getBox().back();
     if (isTile(source) && group % box != 0)
       demand(op.getSourceMutable(), getDefaultLayout(source));
   }
@@ -142,7 +205,7 @@ private:
       return; // refused by the pass, or by flashcore-distribute
     const flashcore::MmaAtom &atom = *atoms.front();
     TileLayout lhs = atom.lhs.getCore(), acc = atom.acc.getCore();
-    if (schedule.getExchange() == Exchange::Wide &&
+    if (schedule.getChoice().hasWideTiles() &&
         atom.rhsPlace == flashcore::OperandPlace::Fragments)
       lhs = acc = flashcore::getWideLayout();
     // rhs stored (n, k): the k index runs along its rows, as along those of
@@ -155,6 +218,11 @@ private:
     if (atom.rhs) {
       TileLayout core = atom.rhs->getCore();
       demand(op.getRhsMutable(), isStoredNK ? core : core.transpose());
+    }
+    if (isInFragments(op.getResult())) {
+      if (!fix(op.getAcc(), FragmentsAttr::get(context)))
+        conflict = Conflict{&op.getAccMutable(), op.getAcc()};
+      return;
     }
     demand(op.getAccMutable(), acc);
     demandResult(cast<OpResult>(op.getResult()), acc);
@@ -195,20 +263,20 @@ private:
       return;
     // One value a row has a column; one a column has no rows, or a single one.
     bool isColumn = source.getRank() == 2 && source.getDimSize(0) != 1;
-    TileLayout tile = getLayout(broadcast.getResult()).getTileLayout();
+    TileLayout tile = getLayout(broadcast.getResult());
     demand(broadcast.getSourceMutable(),
            tile.slice(isColumn ? TileLayout::Row : TileLayout::Column));
   }
 
   /// Whether neighbours in a lane's registers are rows of one column.
   bool holdsColumns(Value tile) const {
-    return getLayout(tile).getTileLayout().getRun(TileLayout::Column) == 1;
+    return getLayout(tile).getRun(TileLayout::Column) == 1;
   }
 
   void demandOfReduction(vector::MultiDimReductionOp op) {
     if (!isa<VectorType>(op.getType()))
       return;
-    TileLayout tile = getLayout(op.getSource()).getTileLayout();
+    TileLayout tile = getLayout(op.getSource());
     // Of a tile with groups of columns, a tile of one group is left.
     if (op.getSourceVectorType().getRank() == 2) {
       bool keepsRows = op.getReductionDims() == ArrayRef<int64_t>{1};
@@ -223,7 +291,7 @@ private:
   ScheduleAttr schedule;
   const flashcore::TargetInfo &target;
   llvm::EquivalenceClasses<const void *> classes;
-  DenseMap<const void *, LayoutAttr> layouts;
+  DenseMap<const void *, Attribute> layouts;
   std::optional<Conflict> conflict;
 };
 } // namespace
@@ -272,6 +340,8 @@ static void resolve(const Conflict &conflict) {
   }
   if (auto read = value.getDefiningOp<ReadOp>())
     return conflict.use->set(b.clone(*read)->getResult(0));
+  if (conflict.isInFragments)
+    b.setInsertionPoint(conflict.use->getOwner());
   conflict.use->set(ConvertLayoutOp::create(b, value.getLoc(), value));
 }
 
@@ -281,7 +351,7 @@ static void writeLayouts(gpu::GPUFuncOp func, const LayoutSolver &solver) {
     SmallVector<Attribute> layouts;
     for (Value result : op->getResults())
       layouts.push_back(isa<VectorType>(result.getType()) && !isInPlace(result)
-                            ? Attribute(solver.getLayout(result))
+                            ? solver.getAttribute(result)
                             : none);
     if (llvm::all_of(layouts, [&](Attribute a) { return a == none; }))
       return;

@@ -70,10 +70,13 @@ struct DistributeConstant final : OpConversionPattern<arith::ConstantOp> {
     SmallVector<Type> types;
     if (failed(getTypeConverter()->convertType(op.getResult(), types)))
       return rewriter.notifyMatchFailure(op, "is no tile");
-    TypedAttr value = splat.getSplatValue<TypedAttr>();
+    auto value = splat.getSplatValue<TypedAttr>();
     if (auto vector = dyn_cast<VectorType>(types.front()))
       value = SplatElementsAttr::get(vector, splat.getSplatValue<Attribute>());
     Value part = arith::ConstantOp::create(rewriter, op.getLoc(), value);
+    if (isa<gpu::MMAMatrixType>(types.front()))
+      part = gpu::SubgroupMmaConstantMatrixOp::create(rewriter, op.getLoc(),
+                                                      types.front(), part);
     SmallVector<Value> parts(types.size(), part);
     rewriter.replaceOpWithMultiple(op, {parts});
     return success();

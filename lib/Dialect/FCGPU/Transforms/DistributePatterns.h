@@ -53,11 +53,14 @@ public:
     auto it = layouts.find(value);
     return it == layouts.end() ? nullptr : &it->second;
   }
+  /// Whether it is a tile in accumulators that nobody knows.
+  bool isInFragments(Value value) const { return fragments.contains(value); }
 
 private:
   void add(ValueRange values, Attribute layouts);
 
   DenseMap<Value, flashcore::TileLayout> layouts;
+  DenseSet<Value> fragments;
 };
 
 /// Whether the right operand of a product is stored (n, k).
@@ -78,6 +81,11 @@ const flashcore::CopyAtom *findReadAtom(const flashcore::TargetInfo &target);
 
 /// What stands for a tile in place of plain rows: the elements of its slot.
 MemRefType getSlotType(RingType ring);
+
+/// Accumulators of wmma that a tile consists of, in row-major order: 16 x 16
+/// elements each.
+gpu::MMAMatrixType getFragmentType(Type element);
+inline constexpr int64_t kFragment = 16;
 
 /// Elements of a part: a pair of 16 or 32 bits, what a 32-bit register holds of
 /// smaller ones.

@@ -76,7 +76,14 @@ void LayoutMap::add(ValueRange values, Attribute attr) {
     auto type = dyn_cast<VectorType>(value.getType());
     if (!type || type.isScalable() || type.getRank() == 0 || isInPlace(value))
       continue;
-    auto written = dyn_cast_or_null<LayoutAttr>(array ? array[i] : attr);
+    Attribute found = array ? array[i] : attr;
+    if (isa_and_nonnull<FragmentsAttr>(found)) {
+      if (type.getRank() == 2 && type.getDimSize(0) % kFragment == 0 &&
+          type.getDimSize(1) % kFragment == 0)
+        fragments.insert(value);
+      continue;
+    }
+    auto written = dyn_cast_or_null<LayoutAttr>(found);
     TileLayout layout =
         written ? written.getTileLayout() : getDefaultLayout(type);
     // Patterns add what a register adds to a lane's place.
@@ -159,6 +166,10 @@ int64_t TileRegisters::find(ArrayRef<int64_t> place) const {
   return registers.at({place.front(), place.back()});
 }
 
+gpu::MMAMatrixType mlir::fcgpu::getFragmentType(Type element) {
+  return gpu::MMAMatrixType::get({kFragment, kFragment}, element, "COp");
+}
+
 MemRefType mlir::fcgpu::getSlotType(RingType ring) {
   auto space = gpu::AddressSpaceAttr::get(ring.getContext(),
                                           gpu::AddressSpace::Workgroup);
@@ -185,10 +196,15 @@ TileTypeConverter::TileTypeConverter(const LayoutMap &layouts) {
                               : getSlotType(ring));
           return success();
         }
+        auto type = dyn_cast<VectorType>(value.getType());
+        if (layouts.isInFragments(value)) {
+          types.append(type.getNumElements() / (kFragment * kFragment),
+                       getFragmentType(type.getElementType()));
+          return success();
+        }
         const TileLayout *layout = layouts.lookup(value);
         if (!layout)
           return std::nullopt;
-        auto type = cast<VectorType>(value.getType());
         Type element = type.getElementType();
         int64_t count = TileRegisters(*layout, type).size();
         if (layout->getRank() > 1) {

@@ -14,7 +14,7 @@
 // DEFAULT-NOT: product
 // DEFAULT-NOT: exchange
 // SCALAR:  product = thread, exchange = padded>
-// VOLTA:   chip = "sm_70", {{.+}} product = wmma, copies = registers, exchange = wide>
+// VOLTA:   chip = "sm_70", {{.+}} product = wmma, copies = registers, exchange = fragments>
 // TURING:  chip = "sm_75"
 // TURING-NOT: product
 // TURING:  copies = registers>

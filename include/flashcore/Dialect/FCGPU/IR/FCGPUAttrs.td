@@ -128,7 +128,8 @@ def FCGPU_Exchange
         I32EnumAttrCase<"None", 0, "none">,
         I32EnumAttrCase<"Plain", 1, "plain">,
         I32EnumAttrCase<"Padded", 2, "padded">,
-        I32EnumAttrCase<"Wide", 3, "wide">]> {
+        I32EnumAttrCase<"Wide", 3, "wide">,
+        I32EnumAttrCase<"Fragments", 4, "fragments">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -271,7 +272,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `exchange`: of products `wmma` and `thread`, how tiles lie in shared memory:
       row behind row (`plain`), or with room between rows so that eight of them
       share no bank (`padded`); `wide` does too, and S, P and O go there and back
-      16 bytes of a lane at a time (P 8) in the place of 8 (4). Else `none`
+      16 bytes of a lane at a time (P 8) in the place of 8 (4). With `fragments`,
+      too, but O stays in the accumulators of `wmma`. Else `none`
     * `expected_queries`: the query rows of a sequence that the other choices are
       for where they are known at run time only. Calls may have others, which are
       slower; 0 stands for many
@@ -455,6 +457,16 @@ def FCGPU_LayoutAttr : FCGPU_Attr<"Layout", "layout"> {
   let extraClassDeclaration = [{
     /// The map that this names.
     ::mlir::flashcore::TileLayout getTileLayout() const;
+  }];
+}
+
+def FCGPU_FragmentsAttr : FCGPU_Attr<"Fragments", "fragments"> {
+  let summary = "A tile in accumulators of a product that nobody may look at";
+  let description = [{
+    In the place of a `#fcgpu.layout`: the tile is a list of `!gpu.mma_matrix`, of
+    which PTX does not say which lane has what. Products add to such tiles, and
+    loops and ifs carry them. All else takes them through
+    `fcgpu.convert_layout`, by way of shared memory.
   }];
 }
 

@@ -128,6 +128,10 @@ struct ScheduleChoice {
            : exchange == Exchange::Plain ? RingLayout::Plain
                                          : RingLayout::Padded;
   }
+  /// Whether lanes take 16 bytes of what goes through memory at a time.
+  bool hasWideTiles() const {
+    return exchange == Exchange::Wide || exchange == Exchange::Fragments;
+  }
   /// Query rows that one holder multiplies at a time.
   int64_t getRowMultiple() const {
     return product == Product::Thread ? kRowsOfThreads : kRowsOfWarp;

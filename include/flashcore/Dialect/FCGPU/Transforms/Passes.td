@@ -305,6 +305,10 @@ def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp
     A value that is needed in two layouts is read again, if it is read from a
     ring, or goes through `fcgpu.convert_layout`.
 
+    With `exchange = fragments`, sums of `wmma` to which others are added are
+    `#fcgpu.fragments`: loops and ifs carry them, and what looks at one converts it
+    where it stands, in a branch that is seldom taken as well as behind the loop.
+
     ```mlir
     %s = vector.contract {...} %a, %b, %zero      // b is stored (n, k)
     %o = vector.contract {...} %p, %b, %acc       // b is stored (k, n)
