@@ -18,12 +18,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
 
 import marked_blocks
-from flashcore_benchmarks import ladder, plots
+from flashcore_benchmarks import counters, ladder, plots
 from flashcore_benchmarks.toolchain import Toolchain
 
 PAGE, FIGURES = ROOT / "docs/Ladder.md", ROOT / "docs/figures"
-# Of whose kernels the table says what they use.
-DESCRIBED = ladder.PROBLEMS[1]
 TITLES = ("B1 H8 S512 D64", "B4 H16 S2048 D64", "B4 H16 S2048 D128")
 
 
@@ -31,17 +29,17 @@ def describe(toolchain, name, chip):
     """What the kernel of a schedule uses."""
     with tempfile.TemporaryDirectory() as folder:
         result = toolchain.run("compile", [
-            f"--shape={DESCRIBED}", f"--schedule={name}", f"--chip={'sm_89' if chip == 'any' else chip}", "--emit=bundle",
+            f"--shape={ladder.DESCRIBED}", f"--schedule={name}", f"--chip={'sm_89' if chip == 'any' else chip}", "--emit=bundle",
             "-o", f"{folder}/a.fcb", "--json=-",
         ])  # fmt: skip
     if result.returncode:
         raise SystemExit(f"{name}: {result.stderr.strip()}")
     attention = json.loads(result.stdout)["attentions"][0]
-    kernel = attention["kernels"][0]
+    kernels = attention["kernels"]
     return {
-        "registers": kernel["resources"]["registers"],
-        "spills": kernel["resources"]["spill_stores"],
-        "shared": kernel["dynamic_shared_memory"],
+        "registers": max(kernel["resources"]["registers"] for kernel in kernels),
+        "spills": sum(kernel["resources"]["spill_stores"] for kernel in kernels),
+        "shared": max(kernel["dynamic_shared_memory"] for kernel in kernels),
         "blocks": attention["occupancy"]["blocks_per_sm"],
     }
 
@@ -58,6 +56,10 @@ def collect(data, toolchain):
         of = ladder.contender(name)
         errors = [entry["contenders"][of]["error"]["ratio"] for entry in entries]
         rungs.append({"name": name, "text": text, "us": times(of), "error": max(errors)} | describe(toolchain, name, chip))
+        counted = entries[ladder.PROBLEMS.index(ladder.DESCRIBED)]["contenders"][of].get("counters")
+        if counted is None:
+            raise SystemExit(f"expects a run with counters of {name}: where ncu is not found, there are none")
+        rungs[-1] |= {"wavefronts": counted["wavefronts"], "conflicts": counted["conflicts"], "limit": counters.limit(counted["busy"])}
     return {
         "card": data["card"]["name"],
         "date": entries[0]["date"][:10],
@@ -82,15 +84,17 @@ def describe_page(data):
         cells = [f"{each:.1f} ({best / each:.2f})" for each, best in zip(us, default)]
         lines.append(f"| {name} | {' | '.join(cells)} | {error} |")
     used = [
-        f"What a block of {TITLES[1]} uses, by ptxas:",
+        f"What a block of {TITLES[1]} uses, by ptxas, and what ncu counts of all: millions of wavefronts of shared memory, those of bank "
+        "conflicts among them, and the unit of the SM that is busiest, in percent of what it could do. Where none is busy for "
+        f"{counters.LIMITING} %, warps wait for each other and for memory.",
         "",
-        "| schedule | registers | spilled bytes | shared memory | blocks an SM |",
-        "| --- | --- | --- | --- | --- |",
+        "| schedule | registers | spilled bytes | shared memory | blocks an SM | wavefronts | of conflicts | limited by |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for rung in data["rungs"]:
         used.append(
             f"| `{rung['name']}` | {rung['registers']} | {rung['spills']} | {rung['shared'] / 1024:.1f} KiB | "
-            f"{rung['blocks']} |"
+            f"{rung['blocks']} | {rung['wavefronts'] / 1e6:.1f} | {rung['conflicts'] / 1e6:.1f} | {rung['limit']} |"
         )
     return {"ladder": "\n".join(lines) + "\n", "ladder-kernels": "\n".join(used) + "\n"}
 

@@ -25,6 +25,7 @@ import time
 from . import (
     accuracy,
     given,
+    counters,
     ladder,
     plots,
     problems,
@@ -203,6 +204,12 @@ def _add_timing(parser):
         "command continues",
     )
     parser.add_argument(
+        "--counters",
+        action="store_true",
+        help="also what ncu counts of our kernels, and which unit of the SM "
+        "they keep busy",
+    )
+    parser.add_argument(
         "--seed", type=int, default=0, help="of inputs and orders"
     )
     parser.add_argument(
@@ -352,6 +359,7 @@ def command_run(arguments):
             deadline = start + 60 * (arguments.minutes or float("inf"))
             try:
                 left = bench.run(selected, deadline, progress, monitor)
+                count(arguments, store, kernels, selected, toolchain)
             finally:
                 progress.close()
                 store.save()
@@ -362,6 +370,32 @@ def command_run(arguments):
             "command again"
         )
     return report_failures(store.data)
+
+
+def count(arguments, store, kernels, selected, toolchain):
+    """Adds what ncu counts to what was timed. It is not needed for that: where
+    it cannot count, a note says why."""
+    if not (arguments.counters or arguments.ladder):
+        return
+    ncu = counters.find()
+    if not (ncu and toolchain):
+        missing = "ncu" if toolchain else "flashcore-run (--tools)"
+        store.note(f"nothing was counted: {missing} was not found")
+        return
+    described = given.slug(ladder.DESCRIBED)
+    try:
+        counter = counters.Counters(ncu, toolchain)
+        for problem in selected:
+            entry = store.data["problems"].get(problem.name)
+            if not entry or not (
+                arguments.counters or problem.name == described
+            ):
+                continue
+            for name, path in kernels.of(problem)[0].items():
+                if name in entry["contenders"]:
+                    entry["contenders"][name]["counters"] = counter.count(path)
+    except UserError as error:
+        store.note(f"not all was counted: {error}")
 
 
 def choose_peers(arguments):

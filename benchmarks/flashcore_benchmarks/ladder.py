@@ -4,6 +4,8 @@ defaults, as flashcore-compile --list-schedules has them."""
 from .errors import UserError
 
 PROBLEMS = ("b1 h8 s512 d64", "b4 h16 s2048 d64", "b4 h16 s2048 d128")
+# Of whose kernels docs/Ladder.md says what they use and what ncu counts of them.
+DESCRIBED = PROBLEMS[1]
 PEERS = ("fa2", "cudnn")
 # What is timed anyway, as flashcore.
 DEFAULT = "default"

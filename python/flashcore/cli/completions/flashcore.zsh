@@ -169,6 +169,7 @@ _shtab_flashcore_bench_run_options=(
   "--peers[of fa2, cudnn, efficient, math, flash-attn, flash-attn-3, flex (default\: all\; with --quick all but flex, which compiles for seconds a problem)]:PEER:(fa2 cudnn efficient math flash-attn flash-attn-3 flex)"
   "--rounds[rounds of a problem (default\: 5, and up to 15 while they take less than 2 s\; with --quick 5)]:rounds:"
   "--minutes[stop before a problem that would start later than this\; the same command continues]:minutes:"
+  "--counters[also what ncu counts of our kernels, and which unit of the SM they keep busy]"
   "--seed[of inputs and orders]:seed:"
   "--fresh[forget the rows that are finished]"
 )
@@ -249,7 +250,7 @@ _shtab_flashcore_compile_options=(
   "--block-m[Query rows per block]:block_m:"
   "--block-n[Key rows per tile]:block_n:"
   "--copies[How tiles get to shared memory\: async or registers]:copies:"
-  "--exchange[How products wmma and thread take tiles from there\: none, plain, padded or wide]:exchange:"
+  "--exchange[How products wmma and thread take tiles from there\: none, plain, padded, wide or fragments]:exchange:"
   "--expected-queries[Query rows of a sequence that are expected where the IR leaves them open]:expected_queries:"
   "--few-queries[Make kernels of their own for calls of at most so many queries of a sequence, where seqlen_q is known at run time only]:few_queries:"
   "--grid[A block for each tile, or as many as run at once\: full or persistent]:grid:"
