@@ -66,8 +66,8 @@ SCHEDULE = {
     "split-keys": ([0, 0, 1, 2, 5, 64], [-64, 65, (1 << 20) + 64, (1 << 63) - 1]),
     "split-count": (["fixed", "fixed", "call"], ["caller"]),
     "expected-queries": ([0, 0, 1, 16, 40], [-1, 4097, (1 << 63) - 1]),
-    "copies": (["async", "async", "registers"], ["bulk"]),
-    "exchange": (["none", "none", "plain", "padded", "wide"], ["rows"]),
+    "copies": (["async", "async", "registers", "producer"], ["bulk"]),
+    "exchange": (["none", "none", "plain", "padded", "wide", "fragments"], ["rows"]),
 }
 
 

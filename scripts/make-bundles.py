@@ -552,6 +552,15 @@ def ladder_runs(bundles, seqlen):
             runs.append({"bundle": bundle, "kind": KINDS[(i + j) % 3]})
         bundle = bundles.make(f"{stem}-stages", attention("f16", 64, "none", lse=True), [f"--schedule={name}"])
         runs += stage_runs(bundle)
+    # A warp of its own that copies: rows of odd alignment, by way of registers too, tiles that some warps pass by, splits, block after block.
+    for i, (head_dim, causal, features, options) in enumerate([
+        (64, "bottom_right", {}, ["--product=wmma", "--num-stages=3"]), (48, "none", {"window": (40, 3)}, ["--product=wmma", "--grid=persistent"]),
+        (128, "bottom_right", {"bias": ("f32", "1h1k")}, ["--product=wmma", "--key-splits=2"]), (64, "top_left", {"softcap": 20.0}, ["--product=thread"]),
+    ]):  # fmt: skip
+        mlir = attention("f16", head_dim, causal, lse=i % 2 == 0, **features)
+        bundle = bundles.make(f"ladder-producer-{i}", mlir, ["--copies=producer", *options])
+        runs += [alternate(bundle, i + k, (1, 4, 2, *size)) | {"offset": row_step(head_dim) * (k % 3)}
+                 for k, size in enumerate([(70, 130), (1, 300), (150, 150), (33, 0)])]
     for i, (chip, dtype) in enumerate([("sm_70", "f16"), ("sm_70", "bf16"), ("sm_75", "f16"), ("sm_75", "bf16")]):
         for j, (head_dim, features) in enumerate([
             (64, {"window": (40, 3)}), (72, {}), (128, {"softcap": 20.0}), (256, {"bias": ("f32", "1h1k")}), (33, {}), (64, {"head_dim_v": 128, "dropout": 0.25}),

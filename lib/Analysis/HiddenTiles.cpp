@@ -27,9 +27,10 @@ bool mlir::flashcore::mayLackRows(std::optional<int64_t> seqlenQ,
 bool mlir::flashcore::skipsHiddenTiles(const AttentionProblem &problem,
                                        const ScheduleChoice &schedule) {
   bool hidesKeys = problem.isCausal || problem.hasWindow;
-  // A warpgroup begins its walk later, which takes no registers in the loop.
-  // Tiles as long as a block are those of all its rows.
-  if (schedule.product == Product::Warpgroup)
+  // With a role of its own for copies, the others begin their walk later, which
+  // takes no registers in the loop. Tiles as long as a block are those of all
+  // its rows.
+  if (schedule.hasProducer())
     return schedule.getRowWarps() > 1 &&
            ((hidesKeys && schedule.blockN < schedule.blockM) ||
             (problem.seqlenQ && mayLackRows(problem.seqlenQ, schedule)));

@@ -59,11 +59,13 @@ static constexpr NamedSchedule schedules[] = {
      [](ScheduleOptions &o) { setShape(o, 128, 0, 4); }},
     {"+bounds", "any", "registers for two blocks an SM",
      [](ScheduleOptions &o) { o.minBlocks = 2; }},
-    {"+persistent", "any", "a block an SM, which walks several tiles",
+    {"+roles", "any", "a warp of its own copies, and mbarriers hand tiles over",
      [](ScheduleOptions &o) {
        o.minBlocks = 1;
-       o.grid = Grid::Persistent;
+       o.copies = CopyPath::Producer;
      }},
+    {"+persistent", "any", "a block an SM, which walks several tiles",
+     [](ScheduleOptions &o) { o.grid = Grid::Persistent; }},
     {"mma", "any",
      "mma.sync with fragments by ldmatrix: S, P and O never leave their "
      "registers",

@@ -28,7 +28,7 @@ SharedRing mlir::flashcore::getTileRing(const AttentionProblem &problem,
   ring.numStages = staging.slots;
   ring.hasPanels = staging.inPlace && staging.layout == RingLayout::Panels;
   // O changes no hands: who writes it lets it be copied.
-  ring.isHandedOver = ring.hasPanels && role != TileRole::Output;
+  ring.isHandedOver = choice.hasProducer() && role != TileRole::Output;
   if (staging.layout == RingLayout::Padded)
     cols = getPaddedColumns(cols);
   int64_t bytesOfRow = getBytes(problem.element) * cols;

@@ -205,10 +205,11 @@ mlir::flashcore::checkProducts(const AttentionProblem &problem,
   bool isEven = problem.getColumns() % kQueryStep == 0 &&
                 problem.getColumnsV() % kQueryStep == 0;
   Product better = has(Product::Warp) ? Product::Warp : Product::Thread;
-  if (choice.copies == CopyPath::Async && !hasAsyncCopies(target))
+  if (choice.copies != CopyPath::Registers && !hasAsyncCopies(target))
     return llvm::formatv("expects {0} registers for {1}, which has no "
-                         "cp.async, but got async",
-                         spell("copies", names), target.chip);
+                         "cp.async, but got {2}",
+                         spell("copies", names), target.chip,
+                         stringifyCopyPath(choice.copies));
   if (!has(choice.product))
     return llvm::formatv(
         "expects {0} {1} for {2}, which has no {3} of {4}, but got {5}",
@@ -238,7 +239,7 @@ mlir::flashcore::checkProducts(const AttentionProblem &problem,
 static std::optional<std::string>
 checkWarpgroup(const AttentionProblem &problem, const TargetInfo &target,
                const ScheduleChoice &choice, FieldNames names) {
-  if (!choice.hasProducer())
+  if (!choice.hasBulkCopies())
     return std::nullopt;
   if (!problem.hasBulkRows())
     return llvm::formatv(

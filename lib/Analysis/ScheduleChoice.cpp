@@ -67,7 +67,7 @@ CopyPath mlir::flashcore::decideCopies(const TargetInfo &target,
 
 SplitFormula mlir::flashcore::getSplitFormula(const ScheduleChoice &choice,
                                               const TargetInfo &target) {
-  int64_t blocksOfSM = choice.hasProducer() ? 1 : kStreamingBlocksPerSM;
+  int64_t blocksOfSM = choice.hasBulkCopies() ? 1 : kStreamingBlocksPerSM;
   return {choice.keySplits, blocksOfSM * target.device.numSMs, choice.blockM,
           choice.headGroup, kMinKeysOfSplit};
 }

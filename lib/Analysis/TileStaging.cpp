@@ -39,7 +39,7 @@ int64_t mlir::flashcore::getGroupRows(const ScheduleChoice &schedule,
   constexpr int64_t panelCols = kPanelBytes / 2; // of 16-bit elements
   bool isOfKeys = role == TileRole::Key || role == TileRole::Value;
   int64_t rows = getBoxRows(schedule, pageSize);
-  if (!schedule.hasProducer() || !isOfKeys || rows == schedule.blockN ||
+  if (!schedule.hasBulkCopies() || !isOfKeys || rows == schedule.blockN ||
       cols <= panelCols || cols % panelCols != 0)
     return 0;
   bool hasOnes = role == TileRole::Value && schedule.getOnesColumns() > 0;

@@ -42,6 +42,7 @@ TEST(NamedSchedules, AStepChangesTheOneBefore) {
   EXPECT_EQ(getNamed("+vector").exchange, Exchange::Wide);
   EXPECT_EQ(getNamed("+registers").exchange, Exchange::Fragments);
   EXPECT_EQ(getNamed("+128x64").blockM, 128);
+  EXPECT_EQ(getNamed("+roles").copies, CopyPath::Producer);
   // What begins anew has nothing of the steps before.
   EXPECT_FALSE(getNamed("mma").exchange);
   EXPECT_FALSE(getNamed("default").product);

@@ -159,5 +159,36 @@ TEST(PlainProducts, OldChipsHaveNoAsynchronousCopies) {
   EXPECT_EQ(std::get<std::string>(result),
             "expects copies registers for sm_75, which has no cp.async, but "
             "got async");
+  options.product = Product::Wmma;
+  options.copies = CopyPath::Producer;
+  result = chooseSchedule(makeLargeProblem(64, 4096), *lookupTarget("sm_70"),
+                          options);
+  ASSERT_TRUE(std::holds_alternative<std::string>(result));
+  EXPECT_EQ(std::get<std::string>(result),
+            "expects copies registers for sm_70, which has no cp.async, but "
+            "got producer");
+}
+
+TEST(PlainProducts, MayHaveAWarpThatCopies) {
+  AttentionProblem problem = makeLargeProblem(64, 4096);
+  ScheduleOptions options = makeOptions(Product::Wmma);
+  ScheduleChoice without = choose(problem, ada(), options);
+  options.copies = CopyPath::Producer;
+  ScheduleChoice choice = choose(problem, ada(), options);
+  EXPECT_TRUE(choice.hasProducer());
+  EXPECT_FALSE(choice.hasBulkCopies());
+  EXPECT_EQ(choice.getAllWarps(), choice.numWarps + 1);
+  // A pair of barriers a slot: two of K and of V, one of each warp's Q.
+  EXPECT_EQ(getSharedMemoryBytes(problem, choice),
+            getSharedMemoryBytes(problem, without) + 128);
+  options.product = Product::Warp;
+  EXPECT_EQ(refuse(problem, options),
+            "expects copies async or registers with product warp, whose warps "
+            "wait for each other, but got producer");
+  options.product = Product::Wmma;
+  options.numWarps = 32;
+  options.blockM = 512;
+  EXPECT_EQ(refuse(problem, options),
+            "expects num-warps from 1 to 31 with copies producer, but got 32");
 }
 } // namespace

@@ -59,8 +59,12 @@ FIELDS = (
     Field("split_keys", (0, 256, 512, 1024, 2048, 4096), is_fixed=True),
     Field("split_count", ("fixed", "call"), is_fixed=True),
     Field("expected_queries", (0, 1, 4, 16, 32), is_fixed=True),
-    Field("copies", ("async", "registers"), is_fixed=True),
-    Field("exchange", ("none", "plain", "padded", "wide"), is_fixed=True),
+    Field("copies", ("async", "registers", "producer"), is_fixed=True),
+    Field(
+        "exchange",
+        ("none", "plain", "padded", "wide", "fragments"),
+        is_fixed=True,
+    ),
 )
 
 

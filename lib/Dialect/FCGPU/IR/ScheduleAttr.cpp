@@ -80,12 +80,18 @@ static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
   if (choice.numWarps < 1 || choice.numWarps > kMaxWarps)
     return llvm::formatv("expects {0} from 1 to {1}, but got {2}",
                          spell("num_warps", names), kMaxWarps, choice.numWarps);
-  if (choice.numWarps % choice.getTileWarps() != 0 ||
-      choice.getAllWarps() > kMaxWarps)
+  if (choice.hasBulkCopies() && (choice.numWarps % choice.getTileWarps() != 0 ||
+                                 choice.getAllWarps() > kMaxWarps))
     return llvm::formatv("expects {0} to be a multiple of {1} up to {2} with "
                          "product warpgroup, but got {3}",
                          spell("num_warps", names), kWarpsOfGroup,
                          kMaxWarps - kWarpsOfGroup, choice.numWarps);
+  if (choice.getAllWarps() > kMaxWarps)
+    return llvm::formatv("expects {0} from 1 to {1} with {2} producer, but got "
+                         "{3}",
+                         spell("num_warps", names),
+                         kMaxWarps - choice.getProducerWarps(),
+                         spell("copies", names), choice.numWarps);
   if (choice.keyWarps < 1 || choice.numWarps % choice.keyWarps != 0)
     return llvm::formatv("expects {0} to divide {1} = {2}, but got {3}",
                          spell("key_warps", names), spell("num_warps", names),
@@ -99,8 +105,8 @@ static std::optional<std::string> checkWarps(const ScheduleChoice &choice,
         "got {3}",
         spell("num_warps", names), spell("head_group", names),
         choice.headGroup * choice.getTileWarps(), choice.numWarps,
-        choice.hasProducer() ? std::to_string(kWarpsOfGroup) + " * "
-                             : std::string());
+        choice.hasBulkCopies() ? std::to_string(kWarpsOfGroup) + " * "
+                               : std::string());
   if (choice.keySplits < 1 || choice.keySplits > kMaxKeySplits)
     return llvm::formatv("expects {0} from 1 to {1}, but got {2}",
                          spell("key_splits", names), kMaxKeySplits,
@@ -302,9 +308,14 @@ static std::optional<std::string> checkExchange(const ScheduleChoice &choice,
                                  : "none",
         spell("product", names), stringifyProduct(choice.product),
         stringifyExchange(choice.exchange));
-  if (choice.hasProducer() && choice.copies != CopyPath::Async)
+  if (choice.hasBulkCopies() && choice.copies != CopyPath::Async)
     return llvm::formatv("expects {0} async with {1} warpgroup, whose tiles "
-                         "bulk copies fill, but got registers",
+                         "bulk copies fill, but got {2}",
+                         spell("copies", names), spell("product", names),
+                         stringifyCopyPath(choice.copies));
+  if (choice.product == Product::Warp && choice.copies == CopyPath::Producer)
+    return llvm::formatv("expects {0} async or registers with {1} warp, whose "
+                         "warps wait for each other, but got producer",
                          spell("copies", names), spell("product", names));
   return std::nullopt;
 }

@@ -224,6 +224,7 @@ struct DistributePass final
           arith::ConstantOp::create(
               b, b.getI32IntegerAttr(static_cast<int32_t>(context.numInRoles))),
           /*predicate=*/Value());
+    bool hasBulkCopies = false;
     for (TypedValue<RingType> ring : llvm::reverse(rings)) {
       if (!context.ringBarriers.contains(ring))
         continue;
@@ -232,8 +233,11 @@ struct DistributePass final
         return copy && copy.getScope() == CopyScope::Block;
       });
       int64_t numReaders = isOfAll ? roles.numWarps : roles.tileWarps;
+      // A bulk copy is one thread's; of others each lane says what it copied.
+      int64_t numFillers = ring.getType().hasPanels() ? 1 : kWarpSize;
+      hasBulkCopies |= ring.getType().hasPanels();
       for (int64_t i = 0; i < ring.getType().getStages(); ++i)
-        for (auto [side, count] : {std::pair(RingSide::Read, int64_t(1)),
+        for (auto [side, count] : {std::pair(RingSide::Read, numFillers),
                                    {RingSide::Fill, numReaders}})
           NVVM::MBarrierInitOp::create(
               b, getRingBarrier(b, context, ring, side, b.index(i)),
@@ -241,7 +245,8 @@ struct DistributePass final
                   b, b.getI32IntegerAttr(static_cast<int32_t>(count))),
               /*predicate=*/Value());
     }
-    NVVM::FenceMbarrierInitOp::create(b);
+    if (hasBulkCopies)
+      NVVM::FenceMbarrierInitOp::create(b);
   }
 
   LogicalResult convert(const ThreadContext &context) {

@@ -9,7 +9,7 @@
 // warps that read it have released it. Tile number t is the (t / stages)-th of
 // its slot, whose parity tells the phases apart. Copies are bulk copies of
 // boxes of a tensor map, an argument of the kernel, one for each panel of the
-// slot.
+// slot, or cp.async of all lanes of a warp (DistributeMemory.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,12 +61,34 @@ Value mlir::fcgpu::getMeetingBarrier(IndexBuilder &b,
   return asSharedPointer(b, b.add(base, offset));
 }
 
-void mlir::fcgpu::waitForPhase(IndexBuilder &b, Value barrier, Value parity) {
-  // How long the hardware may sleep between two looks, in nanoseconds.
-  constexpr int32_t ticks = 10'000'000;
-  NVVM::MBarrierTryWaitParityOp::create(
-      b, barrier, parity,
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(ticks)));
+Value mlir::fcgpu::getI32(IndexBuilder &b, int64_t value) {
+  return arith::ConstantOp::create(
+      b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+void mlir::fcgpu::waitForPhase(IndexBuilder &b, const ThreadContext &thread,
+                               Value barrier, Value parity) {
+  constexpr unsigned hasTryWait = 90;
+  if (thread.target->capability >= hasTryWait) {
+    // How long the hardware may sleep between two looks, in nanoseconds.
+    constexpr int64_t ticks = 10'000'000;
+    NVVM::MBarrierTryWaitParityOp::create(b, barrier, parity, getI32(b, ticks));
+    return;
+  }
+  scf::WhileOp::create(
+      b, TypeRange(), ValueRange(),
+      [&](OpBuilder &builder, Location loc, ValueRange) {
+        Value isDone = NVVM::MBarrierTestWaitOp::create(
+            builder, loc, builder.getI1Type(), barrier, parity);
+        Value yes =
+            arith::ConstantOp::create(builder, loc, builder.getBoolAttr(true));
+        scf::ConditionOp::create(
+            builder, loc, arith::XOrIOp::create(builder, loc, isDone, yes),
+            ValueRange());
+      },
+      [](OpBuilder &builder, Location loc, ValueRange) {
+        scf::YieldOp::create(builder, loc);
+      });
 }
 
 void mlir::fcgpu::meetBlock(IndexBuilder &b, const ThreadContext &thread,
@@ -80,7 +102,7 @@ void mlir::fcgpu::meetBlock(IndexBuilder &b, const ThreadContext &thread,
   Value barrier = getMeetingBarrier(b, thread);
   NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier, /*count=*/Value(),
                                  NVVM::MemScopeKind::CTA, /*relaxed=*/false);
-  waitForPhase(b, barrier,
+  waitForPhase(b, thread, barrier,
                arith::ConstantOp::create(
                    b, b.getI32IntegerAttr(static_cast<int32_t>(meeting % 2))));
 }
@@ -97,11 +119,6 @@ void mlir::fcgpu::runInFirstLane(IndexBuilder &b, const ThreadContext &thread,
 
 static Value asI32(IndexBuilder &b, Value index) {
   return arith::IndexCastOp::create(b, b.getI32Type(), index);
-}
-
-static Value getI32(IndexBuilder &b, int64_t value) {
-  return arith::ConstantOp::create(
-      b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
 Value mlir::fcgpu::getRingBarrier(IndexBuilder &b, const ThreadContext &thread,
@@ -147,7 +164,7 @@ struct DistributeAcquire final : ThreadPattern<AcquireOp> {
     // counts as complete.
     if (op.getSide() == RingSide::Fill)
       phase = b.bitXor(phase, b.index(1));
-    waitForPhase(b,
+    waitForPhase(b, thread,
                  getRingBarrier(b, thread, op.getRing(), op.getSide(),
                                 getSlot(b, ring, tile)),
                  asI32(b, phase));
@@ -167,6 +184,9 @@ struct DistributeRelease final : ThreadPattern<ReleaseOp> {
     Value slot = getSlot(b, op.getRing().getType(), adaptor.getTile().front());
     Value barrier =
         getRingBarrier(b, thread, op.getRing(), RingSide::Fill, slot);
+    // What lanes have read on their own, they all have before that.
+    if (op.getRing().getType().isPlain())
+      syncWarp(b);
     runInFirstLane(b, thread, [&] {
       NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier,
                                      /*count=*/Value(), NVVM::MemScopeKind::CTA,

@@ -188,6 +188,8 @@ struct DistributeCopy final : ThreadPattern<CopyOp> {
       b.setInsertionPointToStart(ifOp.thenBlock());
     }
     copyTile(b, op, adaptor);
+    if (isHandedOver(op))
+      sayFilled(b, op, adaptor);
     rewriter.eraseOp(op);
     return success();
   }
@@ -205,6 +207,25 @@ private:
       return atom.completion == flashcore::CopyCompletion::Groups;
     }
   };
+
+  /// Whether a warp of its own copies.
+  bool isHandedOver(CopyOp op) const {
+    return thread.ringBarriers.contains(op.getRing());
+  }
+
+  /// Each lane says so of what it has copied, when that has arrived.
+  void sayFilled(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor) const {
+    Value slot =
+        b.rem(adaptor.getTile().front(), op.getRing().getType().getStages());
+    Value barrier =
+        getRingBarrier(b, thread, op.getRing(), RingSide::Read, slot);
+    if (getPieces(op).isAsynchronous())
+      NVVM::CpAsyncMBarrierArriveOp::create(b, barrier, /*noinc=*/true);
+    else
+      NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier,
+                                     /*count=*/Value(), NVVM::MemScopeKind::CTA,
+                                     /*relaxed=*/false);
+  }
 
   Pieces getPieces(CopyOp op) const {
     RingType ring = op.getRing().getType();
@@ -231,7 +252,7 @@ private:
   void copyTile(IndexBuilder &b, CopyOp op, OneToNOpAdaptor adaptor) const {
     RingType ring = op.getRing().getType();
     int64_t rows = ring.getRows();
-    bool byBlock = op.getScope() == CopyScope::Block;
+    bool byBlock = op.getScope() == CopyScope::Block && !isHandedOver(op);
     int64_t numThreads = byBlock ? thread.numThreads : 32;
     Value id = byBlock ? thread.thread : thread.lane;
     Pieces pieces = getPieces(op);

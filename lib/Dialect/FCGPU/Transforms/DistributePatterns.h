@@ -314,7 +314,10 @@ Value getMeetingBarrier(IndexBuilder &b, const ThreadContext &thread);
 /// What the lanes of a warp have written to shared memory is there for all.
 void syncWarp(IndexBuilder &b);
 /// Waits until the phase of an mbarrier that has this parity is complete.
-void waitForPhase(IndexBuilder &b, Value barrier, Value parity);
+void waitForPhase(IndexBuilder &b, const ThreadContext &thread, Value barrier,
+                  Value parity);
+/// A 32-bit number.
+Value getI32(IndexBuilder &b, int64_t value);
 /// What one lane does for its warp.
 void runInFirstLane(IndexBuilder &b, const ThreadContext &thread,
                     function_ref<void()> body);

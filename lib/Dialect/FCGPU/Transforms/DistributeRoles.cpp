@@ -45,16 +45,20 @@ static void shareRegisters(scf::IfOp sides, const Launch &launch,
   }
 }
 
-/// Programs become branches of the thread that runs them.
+/// Programs become branches of the thread that runs them, or are run by all of
+/// the warp, where each lane copies a part.
 static void runPrograms(scf::IfOp sides, Value isFirst) {
   SmallVector<ProduceOp> programs;
   sides.getElseRegion().walk(
       [&](ProduceOp program) { programs.push_back(program); });
   for (ProduceOp program : programs) {
     OpBuilder b(program);
-    auto starts = scf::IfOp::create(b, program.getLoc(), isFirst,
-                                    /*withElseRegion=*/false);
-    Operation *end = starts.thenBlock()->getTerminator();
+    Operation *end = program;
+    if (isFirst)
+      end = scf::IfOp::create(b, program.getLoc(), isFirst,
+                              /*withElseRegion=*/false)
+                .thenBlock()
+                ->getTerminator();
     end->getBlock()->getOperations().splice(
         end->getIterator(), program.getBody().front().getOperations());
     program.erase();
@@ -105,8 +109,10 @@ void mlir::fcgpu::separateRoles(gpu::GPUFuncOp kernel, const Launch &launch,
   Value consumes = b.lessThan(context.warp, b.index(roles.numWarps));
   auto sides = scf::IfOp::create(b, consumes, /*withElseRegion=*/true);
   b.setInsertionPointToStart(sides.elseBlock());
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                        context.thread, numConsumers);
+  Value isFirst;
+  if (launch.producerWarps > 1)
+    isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, context.thread,
+                                    numConsumers);
   IRMapping mapping;
   for (Operation *op : ops) {
     if (isa<ProduceOp>(op)) {
@@ -124,7 +130,8 @@ void mlir::fcgpu::separateRoles(gpu::GPUFuncOp kernel, const Launch &launch,
   runPrograms(sides, isFirst);
   if (context.numInRoles)
     keepOneWarp(sides, context, roles);
-  shareRegisters(sides, launch, roles, *context.target);
+  if (launch.producerWarps == kWarpsOfGroup)
+    shareRegisters(sides, launch, roles, *context.target);
 }
 
 static Value getFlag(IndexBuilder &b, const ThreadContext &context,

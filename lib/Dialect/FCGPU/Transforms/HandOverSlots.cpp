@@ -226,12 +226,12 @@ struct HandOverSlotsPass final
     return false;
   }
 
-  /// Roles of their own fill panels that are read in place, and nothing else.
+  /// Roles of their own fill what is read in place, and nothing else fills
+  /// panels that are.
   LogicalResult checkReads(bool hasRoles) {
     WalkResult result = getOperation().walk([&](ReadOp read) {
-      bool isInPanels =
-          read.getInPlace() && read.getRing().getType().hasPanels();
-      if (isInPanels == hasRoles)
+      bool isPlain = read.getRing().getType().isPlain();
+      if (hasRoles ? read.getInPlace() : !read.getInPlace() || isPlain)
         return WalkResult::advance();
       if (hasRoles)
         read.emitOpError("reads a ring that is handed over, but not in place");

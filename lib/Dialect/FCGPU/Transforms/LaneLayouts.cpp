@@ -122,7 +122,8 @@ mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, CopyOp op) {
     return flashcore::findCopyAtom(target, route, CopyCompletion::Barrier);
   // The narrowest asynchronous copies take two elements.
   int64_t bytes = flashcore::getAccessBytes(op.getSource());
-  bool isAsync = bytes > 2 && getSchedule(op).getCopies() == CopyPath::Async;
+  bool isAsync =
+      bytes > 2 && getSchedule(op).getCopies() != CopyPath::Registers;
   return flashcore::findCopyAtom(
       target, route,
       isAsync ? CopyCompletion::Groups : CopyCompletion::Immediate, bytes);

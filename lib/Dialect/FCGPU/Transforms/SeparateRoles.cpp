@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rings of warpgroups are filled by a warp of its own: all copies of the
-// loop over them become its program: the same loops, of nothing but copies.
+// Where the schedule asks for it, a warp of its own fills the rings: all copies
+// of the loop over the others become its program: the same loops, of nothing
+// but copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,8 @@ using namespace mlir;
 using namespace mlir::fcgpu;
 
 namespace {
-/// Writes the program that fills the rings of one loop over warpgroups.
+/// Writes the program that fills the rings of one loop over warps, or
+/// warpgroups.
 class ProducerBuilder {
 public:
   explicit ProducerBuilder(scf::ForallOp forall) : forall(forall), b(forall) {}
@@ -182,11 +184,10 @@ struct SeparateRolesPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (Launch::get(getOperation()).producerWarps == 0)
+      return;
     SmallVector<scf::ForallOp> foralls;
-    getOperation().walk([&](scf::ForallOp op) {
-      if (getTileWarps(op) > 1)
-        foralls.push_back(op);
-    });
+    getOperation().walk([&](scf::ForallOp op) { foralls.push_back(op); });
     for (scf::ForallOp forall : foralls) {
       // Numbers that are the same for all warps are those of both roles.
       moveLoopInvariantCode(forall);

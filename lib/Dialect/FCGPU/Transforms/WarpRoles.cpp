@@ -20,7 +20,7 @@ using flashcore::kWarpSize;
 Launch Launch::get(gpu::GPUFuncOp kernel) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
   return {schedule.getChip(), schedule.getNumThreads(),
-          schedule.getBlocksPerSM()};
+          schedule.getProducerWarps(), schedule.getBlocksPerSM()};
 }
 
 int64_t mlir::fcgpu::getTileWarps(scf::ForallOp warps) {
@@ -41,7 +41,7 @@ WarpRoles WarpRoles::get(gpu::GPUFuncOp kernel, const Launch &launch) {
   roles.hasProducer = fcgpu::hasProducer(kernel);
   roles.numWarps = launch.numThreads / kWarpSize;
   if (roles.hasProducer)
-    roles.numWarps -= kWarpsOfGroup;
+    roles.numWarps -= launch.producerWarps;
   kernel.walk([&](scf::ForallOp warps) {
     roles.tileWarps = std::max(roles.tileWarps, getTileWarps(warps));
   });

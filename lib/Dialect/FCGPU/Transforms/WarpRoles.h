@@ -22,6 +22,8 @@ namespace mlir::fcgpu {
 struct Launch {
   StringRef chip;
   int64_t numThreads = 0;
+  /// Warps that only fill rings.
+  int64_t producerWarps = 0;
   /// That an SM holds at once.
   int64_t numBlocks = 1;
 

@@ -295,7 +295,7 @@ void AttentionSignature::addGroupMaps(KernelArgument map, int64_t rows,
 /// the rows of a sequence, wherever it ends in the tensor.
 void AttentionSignature::addTensorMaps(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule) {
-  if (!schedule.hasProducer())
+  if (!schedule.hasBulkCopies())
     return;
   bool hasQueryEnds = static_cast<bool>(op.getCuSeqlensQ());
   bool hasKeyEnds = op.getCuSeqlensK() || op.getSequsedK() || op.getPageTable();

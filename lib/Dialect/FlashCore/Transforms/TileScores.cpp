@@ -190,7 +190,7 @@ void TileExpander::skipUnlessVisible(Value iteration) {
                              affine::makeComposedFoldedAffineMin(
                                  b, b.getLoc(), bounds.visibleEnd, operands));
     // Rows behind the last query see nothing.
-    if (schedule.getProduct() == fcgpu::Product::Warpgroup &&
+    if (schedule.hasProducer() &&
         mayLackRows(problem.seqlenQ, schedule.getChoice())) {
       Value exists = arith::CmpIOp::create(
           b, arith::CmpIPredicate::slt, tileOperand(AttentionOp::TileQuery),

@@ -516,3 +516,59 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_80", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = wmma, copies = producer, exchange = padded>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+!ring = !fcgpu.ring<2x64x64xf16, padded>
+!query = !fcgpu.ring<2x16x64xf16, padded>
+
+gpu.module @kernels {
+  // Tiles of plain rows change hands like panels: products are done with one as
+  // soon as they stand.
+
+  // CHECK-LABEL: gpu.func @plain_rows
+  // CHECK:         fcgpu.produce {
+  // CHECK:           scf.for %[[I:.+]] =
+  // CHECK:             fcgpu.acquire %[[RING:.+]][%[[I]]] to fill
+  // CHECK-NEXT:        fcgpu.copy %{{.+}} to %[[RING]][%[[I]]]
+  // CHECK:         scf.forall
+  // CHECK:           fcgpu.acquire %[[QUERY:.+]][%{{.+}}] to read
+  // CHECK:           scf.for %[[I:.+]] =
+  // CHECK:             fcgpu.acquire %[[RING]][%[[I]]] to read
+  // CHECK:             vector.contract
+  // CHECK-NEXT:        fcgpu.release %[[RING]][%[[I]]]
+  // CHECK-NOT:         fcgpu.await
+  gpu.func @plain_rows(%q: memref<32x64xf16>, %k: memref<512x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant dense<0.0> : vector<16x64xf32>
+    %ring = fcgpu.alloc_ring : !ring
+    %query = fcgpu.alloc_ring : !query
+    fcgpu.produce {
+      fcgpu.copy %q[%c0, %c0] to %query[%c0] by warp : memref<32x64xf16> to !query
+      fcgpu.copy %q[%c16, %c0] to %query[%c1] by warp : memref<32x64xf16> to !query
+      scf.for %i = %c0 to %n step %c1 {
+        %key = affine.apply affine_map<(i) -> (i * 64)>(%i)
+        fcgpu.copy %k[%key, %c0] to %ring[%i] by block : memref<512x64xf16> to !ring
+      }
+    }
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        %a = fcgpu.read %query[%warp] in_place : !query -> vector<16x64xf16>
+        %b = fcgpu.read %ring[%i] in_place : !ring -> vector<64x64xf16>
+        %s = vector.contract #product %a, %b, %zero : vector<16x64xf16>, vector<64x64xf16> into vector<16x64xf32>
+        gpu.printf "%d\0A", %i : index
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

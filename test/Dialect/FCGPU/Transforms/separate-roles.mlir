@@ -256,3 +256,36 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_80", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, product = wmma, copies = producer, exchange = padded>
+
+gpu.module @kernels {
+  // Warps that a warp of its own copies for.
+
+  // CHECK-LABEL: gpu.func @warps(
+  // CHECK:         fcgpu.produce {
+  // CHECK:           scf.for
+  // CHECK:             fcgpu.copy
+  // CHECK:         scf.forall
+  // CHECK-NOT:       fcgpu.copy
+  // CHECK:           gpu.printf
+  gpu.func @warps(%k: memref<512x64xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = fcgpu.alloc_ring : <2x64x64xf16, padded>
+    scf.forall (%warp) in (2) {
+      scf.for %i = %c0 to %n step %c1 {
+        %key = affine.apply affine_map<(i) -> (i * 64)>(%i)
+        fcgpu.copy %k[%key, %c0] to %ring[%i] by block
+            : memref<512x64xf16> to <2x64x64xf16, padded>
+        gpu.printf "%d\0A", %i : index
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}

@@ -118,7 +118,8 @@ def FCGPU_Product
 def FCGPU_CopyPath
     : I32EnumAttr<"CopyPath", "How tiles get to shared memory", [
         I32EnumAttrCase<"Async", 0, "async">,
-        I32EnumAttrCase<"Registers", 1, "registers">]> {
+        I32EnumAttrCase<"Registers", 1, "registers">,
+        I32EnumAttrCase<"Producer", 2, "producer">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -267,8 +268,9 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       through shared memory, because nobody knows which lane holds what of them;
       f16 only. `thread`: f32 fma, a lane with a query row of its own, whatever
       the chip. The last two are slower, and for chips without mma.sync
-    * `copies`: tiles get to shared memory by cp.async or bulk copies (`async`), or
-      by way of `registers`, whatever the chip
+    * `copies`: tiles get to shared memory by cp.async or bulk copies (`async`), by
+      way of `registers`, whatever the chip, or by cp.async of a warp of its own
+      (`producer`), for products `wmma` and `thread`
     * `exchange`: of products `wmma` and `thread`, how tiles lie in shared memory:
       row behind row (`plain`), or with room between rows so that eight of them
       share no bank (`padded`); `wide` does too, and S, P and O go there and back
@@ -334,6 +336,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     /// Query rows one holder owns, alone or with the others of its group.
     int64_t getWarpM() const { return getChoice().getWarpM(); }
     bool hasProducer() const { return getChoice().hasProducer(); }
+    bool hasBulkCopies() const { return getChoice().hasBulkCopies(); }
+    int64_t getProducerWarps() const { return getChoice().getProducerWarps(); }
     /// Threads of those that multiply, and of all.
     int64_t getNumConsumers() const { return getNumWarps() * 32; }
     int64_t getNumThreads() const { return getChoice().getAllWarps() * 32; }

@@ -114,8 +114,16 @@ struct ScheduleChoice {
   }
   /// Holders of tiles (warps or warpgroups) in a block.
   int64_t getNumHolders() const { return numWarps / getTileWarps(); }
-  /// Whether warps of their own fill the rings.
-  bool hasProducer() const { return product == Product::Warpgroup; }
+  /// Whether bulk copies fill the rings.
+  bool hasBulkCopies() const { return product == Product::Warpgroup; }
+  /// Whether warps of their own do.
+  bool hasProducer() const { return getProducerWarps() > 0; }
+  /// Warps that only fill rings. Of a warpgroup registers change hands.
+  int64_t getProducerWarps() const {
+    return hasBulkCopies()                ? kWarpsOfGroup
+           : copies == CopyPath::Producer ? 1
+                                          : 0;
+  }
   /// Whether products take tiles from shared memory.
   bool multipliesInPlace() const { return product != Product::Warp; }
   /// Whether rows of these tiles lie at one distance.
@@ -137,9 +145,7 @@ struct ScheduleChoice {
     return product == Product::Thread ? kRowsOfThreads : kRowsOfWarp;
   }
   /// Warps of a block, with those that only copy.
-  int64_t getAllWarps() const {
-    return numWarps + (hasProducer() ? kWarpsOfGroup : 0);
-  }
+  int64_t getAllWarps() const { return numWarps + getProducerWarps(); }
   /// Groups of holders that own different query rows of one head; the numbers
   /// of warps, heads and key parts must come out even.
   int64_t getRowWarps() const {

@@ -56,12 +56,12 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
   let summary = "Make the copies of a kernel the program of a warp of its own";
   let description = [{
     Phase 5. Precondition: flashcore-promote-shared; what is copied depends on
-    nothing that the warps compute. Postcondition: all copies of an `scf.forall`
-    over warpgroups stand in an `fcgpu.produce` in front of it, in loops like
-    those that they stood in; a tile that each warpgroup has for itself is copied
-    for each of them. A loop over tiles of which a warpgroup may leave out the
-    first (`fcgpu.skip_unless`) begins behind them. Loops over warps stay as they
-    are.
+    nothing that the warps compute. Postcondition: where the schedule has warps
+    that only fill rings, as those of product `warpgroup` and copies `producer`
+    do, all copies of an `scf.forall` over the others stand in an `fcgpu.produce`
+    in front of it, in loops like those that they stood in; a tile that each
+    warp or warpgroup has for itself is copied for each of them. A loop over tiles
+    of which one may leave out the first (`fcgpu.skip_unless`) begins behind them.
 
     ```mlir
     scf.forall (%g) in (2) {
@@ -75,7 +75,7 @@ def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp
     ```
   }];
   let statistics = [Statistic<"numSeparated", "num-separated",
-                              "Loops over warpgroups that copy no more">];
+                              "Loops over warps that copy no more">];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",
                            "::mlir::fcgpu::FCGPUDialect",
