@@ -20,11 +20,11 @@ gpu.module @kernels {
   // behind all of its warp. No registers change hands, and no proxy is fenced.
 
   // CHECK-LABEL: gpu.func @a_warp_copies(
-  // CHECK-DAG:     %[[LANES:.+]] = arith.constant 32 : i32
-  // CHECK-DAG:     %[[READERS:.+]] = arith.constant 2 : i32
   // CHECK:         scf.if
-  // CHECK:           nvvm.mbarrier.init %{{.+}}, %[[LANES]]
-  // CHECK:           nvvm.mbarrier.init %{{.+}}, %[[READERS]]
+  // CHECK:           %[[LANES:.+]] = arith.constant 32 : i32
+  // CHECK-NEXT:      nvvm.mbarrier.init %{{.+}}, %[[LANES]]
+  // CHECK:           %[[READERS:.+]] = arith.constant 2 : i32
+  // CHECK-NEXT:      nvvm.mbarrier.init %{{.+}}, %[[READERS]]
   // CHECK-NOT:       nvvm.fence.mbarrier.init
   // CHECK:         gpu.barrier
   // CHECK:         scf.if
