@@ -65,6 +65,7 @@ CHECKS = {
     "divergent-collective": "sync", "barrier-mismatch": "sync",
     "deadlock": "sync", "invalid-mbarrier": "sync",
     "invalid-register-count": "sync", "layout-mismatch": "layout",
+    "fragment-mismatch": "layout",
     "instruction-limit": "no end",
     "unwritten-output": "unwritten",
 }

@@ -54,6 +54,16 @@ static MatrixType matrixType(ScalarType type) {
   }
 }
 
+static WmmaTile makeTile(char matrix, bool isColumnMajor,
+                         const WmmaShape &shape, ScalarType type) {
+  return {matrix,
+          isColumnMajor,
+          static_cast<uint8_t>(shape.m),
+          static_cast<uint8_t>(shape.n),
+          static_cast<uint8_t>(shape.k),
+          type};
+}
+
 bool Lowering::takeWmmaShape(WmmaShape &shape) {
   static constexpr WmmaShape shapes[] = {
       {16, 16, 16}, {32, 8, 16}, {8, 32, 16}, {16, 16, 8}};
@@ -254,7 +264,12 @@ bool Lowering::lowerWmmaMove(bool isStore) {
   WmmaAddresses addresses(*this, fragment, layout == 0, start);
   if (!addresses.prepare(2))
     return false;
+  auto begin = static_cast<uint32_t>(program.code.size());
   moveFragment(isStore, start, fragment, registers, addresses);
+  if (isFactor)
+    program.wmmaLoads.push_back(
+        {makeTile(matrix, layout == 1, shape, type), begin,
+         static_cast<uint32_t>(program.code.size()), registers});
   return true;
 }
 
@@ -342,11 +357,11 @@ Lowering::convertAccumulators(const std::vector<uint32_t> &from, bool toHalf) {
 /// wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype
 bool Lowering::lowerWmmaMma() {
   bool ok = mods.take("sync") && mods.take("aligned");
-  // The layouts change nothing in a fragment.
-  ok &= mods.takeOneOf({"row", "col"}) >= 0 &&
-        mods.takeOneOf({"row", "col"}) >= 0;
+  // They change nothing in a fragment, but must be those of the loads.
+  int layoutA = mods.takeNext({"row", "col"});
+  int layoutB = mods.takeNext({"row", "col"});
   WmmaShape shape;
-  if (!ok)
+  if (!ok || layoutA < 0 || layoutB < 0)
     return failHere("expects wmma.mma.sync.aligned.{row,col}.{row,col}");
   if (!takeWmmaShape(shape))
     return false;
@@ -373,7 +388,10 @@ bool Lowering::lowerWmmaMma() {
                     "bf16 or tf32 with f32, or of s8 or u8 with s32, but got "
                     "'" +
                     std::string(inst->opcode.substr(0, 80)) + "'");
-  return emitWmmaMma(shape, a, c, d, saturate);
+  return emitWmmaMma(shape,
+                     {makeTile('a', layoutA == 1, shape, a),
+                      makeTile('b', layoutB == 1, shape, b)},
+                     c, d, saturate);
 }
 
 static std::vector<uint32_t> slice(const std::vector<uint32_t> &all,
@@ -397,10 +415,18 @@ void Lowering::emitMma(const MmaRegisters &registers, ScalarType type,
   setOperands(out, operands, static_cast<unsigned>(registers.d.size()));
 }
 
-bool Lowering::emitWmmaMma(const WmmaShape &shape, ScalarType type,
+/// Of the mma that comes next.
+void Lowering::noteWmmaOperand(const WmmaTile &tile,
+                               const std::vector<uint32_t> &registers) {
+  auto pc = static_cast<uint32_t>(program.code.size());
+  program.wmmaOperands.push_back({tile, pc, pc + 1, registers});
+}
+
+bool Lowering::emitWmmaMma(const WmmaShape &shape, const WmmaTile (&tiles)[2],
                            ScalarType c, ScalarType d, bool saturate) {
   if (!expectOperands(4))
     return false;
+  ScalarType type = tiles[0].type;
   std::vector<uint32_t> registers[4];
   for (unsigned i = 0; i < 4; ++i) {
     char matrix = "dabc"[i];
@@ -414,12 +440,14 @@ bool Lowering::emitWmmaMma(const WmmaShape &shape, ScalarType type,
       return false;
   }
   auto &[to, first, second, from] = registers;
-  if (shape.isSwapped())
-    std::swap(first, second);
   // As ptxas does it: f32 where either is, converted on the way.
   ScalarType sum = c == d ? d : ScalarType::F32;
   if (c != sum)
     from = convertAccumulators(from, /*toHalf=*/false);
+  noteWmmaOperand(tiles[0], first);
+  noteWmmaOperand(tiles[1], second);
+  if (shape.isSwapped())
+    std::swap(first, second);
   // The first mma must not write what the second one reads.
   std::vector<uint32_t> result;
   for (size_t i = 0; i < from.size(); ++i)

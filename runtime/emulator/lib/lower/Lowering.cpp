@@ -68,6 +68,17 @@ int Modifiers::takeOneOf(std::initializer_list<std::string_view> words) {
   return -1;
 }
 
+int Modifiers::takeNext(std::initializer_list<std::string_view> words) {
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const auto *word = std::find(words.begin(), words.end(), parts[i]);
+    if (taken[i] || word == words.end())
+      continue;
+    taken[i] = true;
+    return static_cast<int>(word - words.begin());
+  }
+  return -1;
+}
+
 ScalarType Modifiers::takeType() {
   for (size_t i = 1; i < parts.size(); ++i) {
     ScalarType type = typeFromName(parts[i]);

@@ -33,6 +33,9 @@ public:
   bool take(std::string_view word);
   /// Takes the first of `words` that is there and gives its index, or -1.
   int takeOneOf(std::initializer_list<std::string_view> words);
+  /// Takes the first part that is one of `words` and gives the index of the
+  /// word, or -1: for parts whose order says what they are of.
+  int takeNext(std::initializer_list<std::string_view> words);
   /// Whether a part that nobody has taken is `word`.
   bool has(std::string_view word) const;
   /// Takes the first part that names a type.
@@ -279,8 +282,10 @@ private:
                                             bool toHalf);
   void emitMma(const MmaRegisters &registers, ScalarType type, ScalarType sum,
                unsigned depth, bool saturate);
-  bool emitWmmaMma(const WmmaShape &shape, ScalarType type, ScalarType c,
-                   ScalarType d, bool saturate);
+  void noteWmmaOperand(const WmmaTile &tile,
+                       const std::vector<uint32_t> &registers);
+  bool emitWmmaMma(const WmmaShape &shape, const WmmaTile (&tiles)[2],
+                   ScalarType c, ScalarType d, bool saturate);
 
   // LowerAsync.cpp.
   bool sharedAddress(const PtxOperand &operand, bool isShared,

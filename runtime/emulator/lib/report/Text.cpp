@@ -41,7 +41,8 @@ const char *flashcore::emu::findingName(FindingKind kind) {
                                           "missing-proxy-fence",
                                           "register-in-flight",
                                           "invalid-descriptor",
-                                          "invalid-register-count"};
+                                          "invalid-register-count",
+                                          "fragment-mismatch"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -65,6 +66,7 @@ Check flashcore::emu::findingCheck(FindingKind kind) {
   case FindingKind::InvalidRegisterCount:
     return CheckSync;
   case FindingKind::LayoutMismatch:
+  case FindingKind::FragmentMismatch:
     return CheckLayout;
   case FindingKind::SameValue:
     return CheckSameValue;

@@ -65,7 +65,7 @@ void Machine::runWarp(Warp &warp, uint64_t budget) {
     uint64_t turn =
         warp.groups.size() > 1 ? std::min(budget, divergedTurn) : budget;
     uint64_t left = turn;
-    if (labelling)
+    if (labelling || !wmmaPlan.isEmpty())
       isOn(CheckInit) ? runGroup<true, true>(warp, left)
                       : runGroup<false, true>(warp, left);
     else
@@ -122,6 +122,10 @@ inline void Machine::defineResults(Warp &warp, const Inst &inst,
 
 inline void Machine::followLabels(Warp &warp, const Inst &inst, uint32_t pc,
                                   uint32_t enabled) {
+  if (!wmmaPlan.isEmpty())
+    followWmma(warp, pc, enabled);
+  if (!labelling)
+    return;
   const LabelOp &op = labelPlan.ops[pc];
   if (op.action != LabelAction::None)
     propagateLabels(warp, inst, op, enabled);

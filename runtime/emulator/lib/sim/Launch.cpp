@@ -175,8 +175,10 @@ Error Machine::setUp() {
   sharedSize = program.dynamicSharedOffset + config.dynamicSharedBytes + 64;
   perPc.assign(program.code.size(), {});
   globalShadows.resize(memory.buffers.size());
-  if (isOn(CheckLayout))
+  if (isOn(CheckLayout)) {
     setUpLabels();
+    wmmaPlan = planWmma(program);
+  }
   if (isOn(CheckRace))
     for (const Buffer &buffer : memory.buffers)
       if (buffer.live && !globalShadows[memory.indexOf(buffer)].reset(
@@ -262,6 +264,7 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   warp.pendingChoices.clear();
   if (labelling)
     warp.labels.reset(labelPlan);
+  warp.wmmaLoads.assign(wmmaPlan.numSlots, 0);
   uint64_t threads = config.block.count() - uint64_t(warp.index) * warpSize;
   warp.launched = threads >= warpSize ? ~0u : (1u << threads) - 1;
   warp.live = warp.launched;

@@ -19,6 +19,7 @@
 #include "../check/Findings.h"
 #include "../check/Shadow.h"
 #include "../lower/LabelSlice.h"
+#include "../lower/WmmaSlice.h"
 #include "AsyncProxy.h"
 #include "Handlers.h"
 #include "Parallel.h"
@@ -223,6 +224,9 @@ struct Warp {
   std::vector<uint8_t> local; // lane after lane
   UndefinedBits localUndefined;
   LabelFrame labels;
+  /// By the slots of a WmmaPlan: the number of the wmma.load whose fragment a
+  /// register is of, from 1; 0 where that is not known.
+  std::vector<uint32_t> wmmaLoads;
   uint32_t turns = 0;
   uint64_t executed = 0;
   /// When to look next whether it only waits for memory (Spin.cpp), what for,
@@ -805,6 +809,12 @@ private:
                         const uint8_t (&from)[warpSize]);
   void checkReduction(Warp &warp, const Inst &inst, uint32_t lanes);
   uint32_t slotOf(uint32_t granule) const { return labelPlan.slots[granule]; }
+  // CheckWmma.cpp.
+  void followWmma(Warp &warp, uint32_t pc, uint32_t lanes);
+  void checkWmma(Warp &warp, const Inst &inst);
+  void reportWmma(Warp &warp, const Inst &inst, const WmmaRegisters &operand,
+                  uint32_t granule, const WmmaRegisters &load);
+
   // SystemCalls.cpp.
   void systemCall(Warp &warp, const Inst &inst, uint32_t lanes);
   const uint8_t *hostBytes(const Warp &warp, unsigned lane, uint64_t address,
@@ -921,6 +931,8 @@ private:
   LabelPlan labelPlan;
   TensorTable tensors;
   bool labelling = false;
+  /// Of its wmma; empty without that check.
+  WmmaPlan wmmaPlan;
   /// See StoredProducts; one word for each element of `tensors`, made by the
   /// first store of a product.
   CellArray<uint32_t> ownProducts;

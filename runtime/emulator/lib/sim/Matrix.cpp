@@ -145,6 +145,8 @@ void Machine::mma(Warp &warp, const Inst &inst, uint32_t lanes) {
     operands.b[i] = warp.reg<uint32_t>(ops[numD + numA + i]);
   if (isOn(CheckInit))
     followMma(warp, inst, lanes);
+  if (!wmmaPlan.isEmpty())
+    checkWmma(warp, inst);
   if (labelling)
     checkFragments(warp, inst);
   if (!isHalf) {

@@ -320,6 +320,24 @@ struct SourceLoc {
   SrcLoc loc;
 };
 
+/// What wmma says of a fragment of A or B: a wmma.mma must say the same as the
+/// wmma.load that gave the fragment.
+struct WmmaTile {
+  char matrix = 'a';
+  bool isColumnMajor = false;
+  uint8_t m = 0, n = 0, k = 0;
+  ScalarType type = ScalarType::None;
+  bool operator==(const WmmaTile &) const = default;
+};
+
+/// A fragment of A or B in registers.
+struct WmmaRegisters {
+  WmmaTile tile;
+  /// Of a wmma.load what it became; of a wmma.mma its first mma alone.
+  uint32_t begin = 0, end = 0;
+  std::vector<uint32_t> registers;
+};
+
 struct KernelParam {
   std::string name;
   uint32_t offset = 0;
@@ -355,6 +373,8 @@ struct Program {
   std::vector<FrameConstant> constants;
   std::vector<FrameSpecial> specials;
   std::vector<RegisterName> registers;
+  /// Of A and B, in the order of `code`.
+  std::vector<WmmaRegisters> wmmaLoads, wmmaOperands;
 
   std::vector<KernelParam> params;
   uint32_t paramBytes = 0;

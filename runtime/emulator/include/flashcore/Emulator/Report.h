@@ -67,6 +67,8 @@ enum class FindingKind : uint8_t {
   InvalidDescriptor,
   /// Of setmaxnreg.
   InvalidRegisterCount,
+  /// A wmma.mma that says of a fragment what its wmma.load did not.
+  FragmentMismatch,
 };
 const char *findingName(FindingKind kind);
 Check findingCheck(FindingKind kind);
