@@ -621,6 +621,50 @@ TEST(Wmma, AccessesRaceLikeOthers) {
   EXPECT_GE(result.count(FindingKind::SharedRace), 1u) << result.text();
 }
 
+/// Products and a tile of shared memory, in parts that a test puts together.
+static RunResult runTile(const std::vector<std::string> &parts) {
+  // %r3: the pair of floats that the lane has of a fragment here.
+  std::string body =
+      declareRegisters(plain) + loadText(plain, 'a', "%g0", false) +
+      loadText(plain, 'b', "%g1", false) + loadText(plain, 'c', "%g2", false) +
+      "mov.u32 %r0, tile; shr.u32 %r1, %t, 2; and.b32 %r2, %t, 3;\n"
+      "mad.lo.u32 %r3, %r1, 64, %r0; mad.lo.u32 %r3, %r2, 8, %r3;\n" +
+      mmaText(plain);
+  for (const std::string &part : parts)
+    body += part;
+  return runBody(body, plainInputs(), ".shared .align 32 .b8 tile[1024];");
+}
+
+TEST(Wmma, NoLaneHasAnElementOfItsOwn) {
+  // Here a lane would read what it stored itself, which PTX does not promise.
+  const std::string store = "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32"
+                            " [%r0], " +
+                            registers('d', 8) + ", 16;\n",
+                    load =
+                        "wmma.load.c.sync.aligned.row.m16n16k16.shared.f32 " +
+                        registers('c', 8) + ", [%r0], 16;\n",
+                    barrier = "bar.warp.sync -1;\n",
+                    readPair = "ld.shared.v2.f32 {%f0, %f1}, [%r3];\n",
+                    writePair = "st.shared.v2.f32 [%r3], {%wd0, %wd1};\n";
+  auto countRaces = [](const std::vector<std::string> &parts) {
+    RunResult result = runTile(parts);
+    EXPECT_EQ(result.error, "");
+    EXPECT_EQ(result.count(FindingKind::SharedRace),
+              result.report.findings.size())
+        << result.text();
+    return result.report.findings.size();
+  };
+  EXPECT_EQ(countRaces({store, barrier, readPair}), 0u);
+  EXPECT_EQ(countRaces({store, readPair}), 1u);
+  EXPECT_EQ(countRaces({store, load}), 4u);
+  EXPECT_EQ(countRaces({store, barrier, writePair, barrier, load}), 0u);
+  EXPECT_EQ(countRaces({store, barrier, writePair, load}), 1u);
+  // A tile in its own place.
+  EXPECT_EQ(
+      countRaces({store, barrier, load, mmaText(plain), store, barrier, load}),
+      0u);
+}
+
 TEST(Wmma, AllLanesHaveToBeThere) {
   RunConfig config = plainInputs();
   RunResult result = runBody("setp.lt.u32 %p0, %t, 16;\n@!%p0 bra OUT;\n" +

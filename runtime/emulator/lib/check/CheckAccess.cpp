@@ -177,14 +177,25 @@ private:
 // Shared memory
 //===----------------------------------------------------------------------===//
 
+/// Part of a wmma.load or a wmma.store. PTX leaves open which lane has which
+/// element of a fragment, so a store is one of any lane to what reads it later,
+/// and a load is one of any lane to what wrote before. What is written over
+/// what was loaded is left to the lanes that have it here: a tile that is
+/// loaded, changed and stored again needs no barrier.
+static bool isOfWmma(const Inst &inst) {
+  return inst.cls == InstClass::Matrix &&
+         (inst.kind == InstKind::Load || inst.kind == InstKind::Store);
+}
+
 void Machine::checkShared(Warp &warp, const Inst &inst,
                           const LaneAccess &access, SharedUse use) {
   if (!(options.checks & (CheckRace | CheckAsync)))
     return;
   startSegment(warp);
   const bool isWrite = use != SharedUse::Read && use != SharedUse::ReadAsWarp;
-  const bool asWarp =
-      use == SharedUse::ReadAsWarp || use == SharedUse::WriteAsWarp;
+  const bool asWarp = use == SharedUse::ReadAsWarp ||
+                      use == SharedUse::WriteAsWarp ||
+                      (isWrite && isOfWmma(inst));
   const AccessFlag flag = use == SharedUse::Async ? AsyncAccess
                           : inst.isStrong         ? StrongAccess
                                                   : PlainAccess;
@@ -241,7 +252,10 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
   size_t last = (address + bytes - 1) >> shadow.grainShift;
   const WarpClock &clock = warp.clock;
   const uint32_t me = 1u << warp.index;
-  HappensBefore isOrdered(segments, clock, mine.lane());
+  HappensBefore isOrdered(segments, clock,
+                          !isOfWmma(inst) ? mine.lane()
+                          : isWrite       ? lane
+                                          : severalLanes);
   AccessWord *writes = shadow.writes.data();
   AccessWord *reads = shadow.reads[warp.index].data();
   uint32_t *readers = shadow.readers.data();
