@@ -99,7 +99,7 @@ TEST(BadInput, HugeNumbers) {
   EXPECT_EQ(
       runBody("mov.u32 %r0, x;", config, ".shared .b8 x[4294967296];").error,
       "error: kernel 'test' needs 4294967296 bytes of shared memory per "
-      "block, but the limit is 232448");
+      "block, but the limit of sm_89 is 101376");
 }
 
 TEST(BadInput, GrowthByInlining) {

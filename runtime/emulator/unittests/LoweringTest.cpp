@@ -129,7 +129,12 @@ TEST(Lowering, ChecksLaunches) {
   config.shared = 300000;
   EXPECT_EQ(runBody("", config).error,
             "error: kernel 'test' needs 300000 bytes of shared memory per "
-            "block, but the limit is 232448");
+            "block, but the limit of sm_89 is 101376");
+  config.shared = 101377;
+  config.options.maxSharedBytes = 101376;
+  EXPECT_EQ(runBody("", config).error,
+            "error: kernel 'test' needs 101377 bytes of shared memory per "
+            "block, but the limit is 101376");
 }
 
 TEST(Lowering, AddressesInInitialisers) {

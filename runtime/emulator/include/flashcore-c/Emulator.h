@@ -245,7 +245,8 @@ FlashCoreEmuStatus flashcoreEmuOptionsSetThreads(FlashCoreEmuOptions options,
 FlashCoreEmuStatus
 flashcoreEmuOptionsSetMaxInstructions(FlashCoreEmuOptions options,
                                       uint64_t maxInstructions);
-/** Shared memory that a CTA may have. */
+/** Shared memory that a CTA may have; 0, the default: as on the chips of the
+ *  .target. */
 FlashCoreEmuStatus
 flashcoreEmuOptionsSetMaxSharedBytes(FlashCoreEmuOptions options,
                                      uint64_t maxSharedBytes);

@@ -415,6 +415,12 @@ void Lowering::emitMma(const MmaRegisters &registers, ScalarType type,
   setOperands(out, operands, static_cast<unsigned>(registers.d.size()));
 }
 
+/// Of a register of a fragment, for messages.
+static std::string_view nameOf(const PtxOperand &operand, size_t index) {
+  return operand.kind == PtxOperand::Kind::Vector ? operand.elements[index].name
+                                                  : operand.name;
+}
+
 /// Of the mma that comes next.
 void Lowering::noteWmmaOperand(const WmmaTile &tile,
                                const std::vector<uint32_t> &registers) {
@@ -451,7 +457,8 @@ bool Lowering::emitWmmaMma(const WmmaShape &shape, const WmmaTile (&tiles)[2],
   // The first mma must not write what the second one reads.
   std::vector<uint32_t> result;
   for (size_t i = 0; i < from.size(); ++i)
-    result.push_back(allocate(sum == ScalarType::F16 ? ScalarType::B32 : sum));
+    result.push_back(allocate(sum == ScalarType::F16 ? ScalarType::B32 : sum,
+                              d == sum ? nameOf(inst->operands[0], i) : ""));
   size_t half = from.size() / 2;
   for (size_t i = 0; i < 2; ++i) {
     MmaRegisters part;

@@ -52,6 +52,37 @@ static std::string shape(const Dim3 &dim) {
          std::to_string(dim.z);
 }
 
+/// Shared memory that a CTA may have on the chips of a .target, by what NVIDIA
+/// says of each compute capability.
+static uint64_t sharedLimitOf(std::string_view target) {
+  static constexpr std::pair<std::string_view, uint64_t> limits[] = {
+      {"sm_5", 48},   {"sm_6", 48},   {"sm_75", 64}, {"sm_7", 96},
+      {"sm_80", 163}, {"sm_87", 163}, {"sm_8", 99},  {"sm_12", 99}};
+  for (const auto &[chips, kibibytes] : limits)
+    if (target.starts_with(chips))
+      return kibibytes << 10;
+  return 227 << 10;
+}
+
+Error Machine::checkShared() const {
+  uint64_t shared = program.staticSharedBytes + config.dynamicSharedBytes;
+  if (shared < config.dynamicSharedBytes)
+    shared = UINT64_MAX;
+  // Shared addresses have 32 bits.
+  uint64_t limit = std::min<uint64_t>(options.maxSharedBytes, UINT32_MAX);
+  std::string whose;
+  if (!limit) {
+    limit = sharedLimitOf(program.target);
+    whose = " of " + program.target;
+  }
+  if (shared > limit)
+    return {{},
+            "kernel '" + program.name + "' needs " + std::to_string(shared) +
+                " bytes of shared memory per block, but the limit" + whose +
+                " is " + std::to_string(limit)};
+  return {};
+}
+
 Error Machine::checkLaunch(const Arguments &arguments) const {
   const Dim3 &grid = config.grid, &block = config.block;
   if (grid.count() == 0 || grid.y > 65535 || grid.z > 65535 ||
@@ -75,16 +106,8 @@ Error Machine::checkLaunch(const Arguments &arguments) const {
             "kernel '" + program.name + "' allows at most " +
                 std::to_string(most) + " threads a block, but got " +
                 std::to_string(block.count())};
-  uint64_t shared = program.staticSharedBytes + config.dynamicSharedBytes;
-  if (shared < config.dynamicSharedBytes)
-    shared = UINT64_MAX;
-  // Shared addresses have 32 bits.
-  uint64_t limit = std::min<uint64_t>(options.maxSharedBytes, UINT32_MAX);
-  if (shared > limit)
-    return {{},
-            "kernel '" + program.name + "' needs " + std::to_string(shared) +
-                " bytes of shared memory per block, but the limit is " +
-                std::to_string(limit)};
+  if (Error error = checkShared(); !error.message.empty())
+    return error;
   if (options.threads > maxThreads)
     return {{},
             "expects at most " + std::to_string(maxThreads) +

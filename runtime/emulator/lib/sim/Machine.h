@@ -384,6 +384,7 @@ private:
   enum class Outcome : uint8_t { Done, Progress, Waiting, Stuck };
 
   // Launch.cpp.
+  Error checkShared() const;
   Error checkLaunch(const Arguments &arguments) const;
   void placeGlobals();
   void setUpTemplate();

@@ -150,7 +150,8 @@ static void declareMachine(CLI::App &app, ToolOptions &options) {
                       "Warp instructions after which to stop (default 4000 "
                       "million); 0 means no limit");
   app.add_option("--max-shared", options.maxShared,
-                 "Shared memory a CTA may have in bytes");
+                 "Shared memory a CTA may have in bytes (default: as on the "
+                 "chips of the .target)");
 }
 
 void flashcore::emu::declareOptions(CLI::App &app, ToolOptions &options) {

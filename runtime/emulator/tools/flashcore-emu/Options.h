@@ -32,7 +32,7 @@ struct ToolOptions {
   std::vector<std::string> dims;
   std::string seed = "1", multiprocessors = "132";
   std::vector<std::string> outputs, expected;
-  std::string maxShared = std::to_string(227 << 10);
+  std::string maxShared = "0";
   /// Names and values for setLaunchOption.
   std::vector<std::pair<std::string, std::string>> launch;
   std::string stats;

@@ -177,7 +177,8 @@ struct LaunchOptions {
   uint64_t asyncSeed = 0;
   /// Warp instructions of the whole launch; 0 means no limit.
   uint64_t maxInstructions = 4'000'000'000;
-  uint64_t maxSharedBytes = 227 << 10;
+  /// Shared memory that a CTA may have; 0: as on the chips of the .target.
+  uint64_t maxSharedBytes = 0;
   /// Stops once this many different findings are known.
   unsigned maxFindings = 100;
   /// Threads to run CTAs on; 0 means as many as the host has. CTAs that depend
