@@ -1,9 +1,9 @@
-"""What docs/Emulator.md says of the mutants, from a file that mutants.py writes.
+"""What pages say of the mutants, from a file that mutants.py or ancestors.py writes.
 
 usage: figures.py [--update] FIGURES.json PAGE.md
 
-Fails when the block of the page for these kernels does not show the figures of
-the file; --update writes it.
+Fails when the block of the page for these kernels, or for the bugs of ancestors,
+does not show the figures of the file; --update writes it.
 """
 
 import collections
@@ -53,9 +53,23 @@ ROWS = {
             ["st.global", "st.shared", "ld.shared", "stmatrix"],
         **_CHOICES,
     },
+    "wmma": {
+        "barrier deleted": ["bar.sync", "bar.warp.sync"],
+        "wait deleted, or for one group less; commit deleted, or twice":
+            ["cp.async.wait_group", "cp.async.commit_group"],
+        "copy deleted, from or to elsewhere, without zero fill": ["cp.async"],
+        "`wmma.load` moved, with the other layout": ["wmma.load"],
+        "`wmma.mma` deleted, a layout turned": ["wmma.mma"],
+        "`wmma.store` deleted, moved, with the other layout, registers swapped":
+            ["wmma.store"],
+        "store deleted, moved, values swapped; the same through shared memory":
+            ["st.global", "st.shared", "ld.shared"],
+        **_CHOICES,
+    },
 }
 # The block of the page with each table.
-BLOCKS = {"warp": "mutants", "warpgroup": "warpgroup-mutants"}
+BLOCKS = {"warp": "mutants", "warpgroup": "warpgroup-mutants",
+          "wmma": "wmma-mutants"}
 # The checks that report a kind of finding, as Text.cpp has it, but for loops.
 CHECKS = {
     "uninitialized-memory": "init", "uninitialized-register": "init",
@@ -117,6 +131,40 @@ def table(figures):
     return "\n".join(lines) + "\n"
 
 
+# Which tools look at a kernel, in the order in which they get it.
+TOOLS = ["flashcore-compile", "ptxas", "flashcore-emu", "flashcore-run"]
+
+
+def bugs_table(bugs):
+    """A row for each bug; those that share one name it once."""
+    def quote(tool, says):
+        text = says[tool]
+        if len(text) > 160:
+            text = text[:160].rsplit(" ", 1)[0] + " ..."
+        return f"`{tool}`: `{text}`"
+
+    lines = ["| bug | made of | edit | named by | others that look at it |",
+             "| --- | --- | --- | --- | --- |"]
+    last = None
+    for bug in bugs.values():
+        says = bug["says"]
+        named = [quote(tool, says) for tool in bug["named by"]]
+        looks = (TOOLS[:1] if "flashcore-compile" in says else TOOLS[1:])
+        others = [quote(tool, says) if tool in says else f"`{tool}`: nothing"
+                  for tool in looks if tool not in bug["named by"]]
+        group = "" if bug["group"] == last else bug["group"]
+        last = bug["group"]
+        lines.append(f"| {group} | `{bug['schedule']}` | {bug['edit']} | "
+                     f"{'<br>'.join(named)} | {'<br>'.join(others)} |")
+    return "\n".join(lines) + "\n"
+
+
+def describe(figures):
+    """{block: text}."""
+    if "bugs" in figures:
+        return {"ladder-bugs": bugs_table(figures["bugs"])}
+    return {BLOCKS[figures["product"]]: table(figures)}
+
+
 if __name__ == "__main__":
-    sys.exit(marked_blocks.main(__doc__, lambda figures: {
-        BLOCKS[figures["product"]]: table(figures)}))
+    sys.exit(marked_blocks.main(__doc__, describe))

@@ -133,6 +133,23 @@ def warpgroups():
     }
 
 
+def wmma():
+    """The same of those of wmma: with copies of either kind, and rows at either
+    distance."""
+    attention = emulation.attention
+    dynamic = {"batch": 1, "heads_q": 2, "heads_kv": 1}
+    return {
+        "wmma-f16-d16": dict(
+            mlir=attention("f16", 16, "none", (1, 1, 1, 32, 96)),
+            options=["--schedule=fused-wmma-32x32"]),
+        "wmma-f16-d32-causal": dict(
+            mlir=attention("f16", 32, "bottom_right"), padding=8,
+            options=["--schedule=+swizzle", "--block-m=32", "--num-warps=2",
+                     "--block-n=32"],
+            dims={**dynamic, "seqlen_q": 41, "seqlen_k": 77}),
+    }
+
+
 def _foreign(name, file, kernel, grid, shared, arguments, outputs, row_bytes,
              shared_row_bytes):
     options = ["--kernel", kernel, "--grid", grid, "--block", "128",

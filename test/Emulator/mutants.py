@@ -4,7 +4,8 @@ usage: mutants.py [--product P] [--subset N] [--kernel NAME] [--group CLASS]
                   [--update] [--figures FILE] [-v] COMPILER EMULATOR WORK_DIR
 
 --product says whose: kernels whose warps multiply each by itself (warp, the
-default), or whose warpgroups do (warpgroup).
+default), with fragments that have no layout (wmma), or whose warpgroups do
+(warpgroup).
 
 Every mutant runs with all checks, once in each mode, and ends as
 
@@ -46,7 +47,8 @@ MODES = {
 LIMIT = ["--max-instructions", "1000000"]
 CHECKS = ["--expect-written"]
 LISTS = {"warp": "harmless-mutants.txt",
-         "warpgroup": "harmless-warpgroup-mutants.txt"}
+         "warpgroup": "harmless-warpgroup-mutants.txt",
+         "wmma": "harmless-wmma-mutants.txt"}
 # Groups small enough, and important enough, never to be sampled.
 ALWAYS = {"bar.sync", "bar.warp.sync", "cp.async.wait_group",
           "cp.async.commit_group", "wgmma.wait_group", "wgmma.commit_group",
@@ -220,6 +222,7 @@ def find_launches(args):
     own, foreign = {
         "warp": (kernels.kernels, kernels.foreign),
         "warpgroup": (kernels.warpgroups, lambda: []),
+        "wmma": (kernels.wmma, lambda: []),
     }[args.product]
     for name, keywords in own().items():
         if args.kernel in (None, name):

@@ -95,6 +95,39 @@ def _mma(statement, _):
     yield "swap-b0-b1", with_operand(statement, 2, swap(b, 0, 1))
 
 
+_OTHER_LAYOUT = {"row": "col", "col": "row"}
+
+
+def turn_layout(statement, ordinal=0):
+    """The opcode of a wmma with another layout: of a load or a store, or of
+    operand `ordinal` of a product."""
+    words = statement.opcode.split(".")
+    at = [i for i, word in enumerate(words) if word in _OTHER_LAYOUT][ordinal]
+    words[at] = _OTHER_LAYOUT[words[at]]
+    return with_opcode(statement, ".".join(words))
+
+
+def _wmma_load(statement, launch):
+    address = statement.operands[1]
+    for name, distance in (("32", 32), ("row", launch.shared_row_bytes)):
+        yield f"from+{name}", with_operand(statement, 1,
+                                           shift(address, distance))
+    yield "layout", turn_layout(statement)
+
+
+def _wmma_mma(statement, _):
+    yield "delete", ""
+    yield "layout-a", turn_layout(statement)
+    yield "layout-b", turn_layout(statement, 1)
+
+
+def _wmma_store(statement, _):
+    yield "delete", ""
+    yield "to+32", with_operand(statement, 0, shift(statement.operands[0], 32))
+    yield "layout", turn_layout(statement)
+    yield from swap_neighbours(statement, 1)
+
+
 def _width(statement):
     """Bytes that a lane loads or stores."""
     match = re.search(r"(?:\.v(\d))?\.[bfsu](\d+)$", statement.opcode)
@@ -156,6 +189,9 @@ _EDITS = {
     "cp.async": _copy,
     "ldmatrix": _ldmatrix,
     "mma": _mma,
+    "wmma.load": _wmma_load,
+    "wmma.mma": _wmma_mma,
+    "wmma.store": _wmma_store,
     "st.global": _store,
     "st.shared": _store,
     "ld.shared": _load_shared,
