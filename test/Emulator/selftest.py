@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import unittest
 
+import ancestors
 import contracts
 import emulation
 import figures
@@ -220,6 +221,111 @@ class WarpgroupMutationsTest(unittest.TestCase):
         self.assertIn("[%rd4, {%r6, moved}], [%r4];", edits["axis-1+1"][0])
         self.assertIn("[%r5+1024], ", edits["to+1024"][0])
         self.assertIn("}], [%r4+8];", edits["tells+8"][0])
+
+
+WMMA = """
+.visible .entry kernel()
+{
+	mov.u32 	%r1, %tid.x;
+	cvt.u64.u32 	%rd2, %r1;
+	shr.u64 	%rd3, %rd2, 5;
+	shr.u64 	%rd4, %rd2, 2;
+$L__BB0_1:
+	wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 	{%r8, %r9}, [%r2], 16;
+	wmma.load.b.sync.aligned.col.m16n16k16.shared.f16 	{%r10, %r11}, [%r3+32], 16;
+	wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32
+		{%r4, %r5}, {%r8, %r9}, {%r10, %r11}, {%r6, %r7};
+	wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 	[%r2],{%r4, %r5}, 16;
+	setp.eq.ftz.f32 	%p2, %r16, 0fFF800000;
+	selp.f32 	%r17, 0f80000000, %r18, %p2;
+	selp.f32 	%r19, 0f80000000, %r18, %p3;
+	mul.rn.ftz.f32 	%r20, %r24, %r21;
+	ld.shared.v2.b32 	{%r22, %r23}, [%r2];
+	add.rn.ftz.f32 	%r24, %r20, %r23;
+	add.rn.ftz.f32 	%r25, %r20, %r19;
+	@%p2 bra 	$L__BB0_1;
+	cp.async.cg.shared.global [%r13], [%rd29], 16, 16;
+	st.global.v4.b32 	[%rd4+8], {%r1, %r2, %r3, %r4};
+	ret;
+
+}
+""".splitlines()
+
+
+class WmmaTest(unittest.TestCase):
+    def edits(self, group):
+        return {edit: lines[0] for edit, lines in
+                texts(group, WMMA, ordinals=(0,)).items()}
+
+    def test_layouts(self):
+        self.assertIn("wmma.mma.sync.aligned.col.col.",
+                      self.edits("wmma.mma")["layout-a"])
+        self.assertIn("wmma.mma.sync.aligned.row.row.",
+                      self.edits("wmma.mma")["layout-b"])
+        self.assertIn("wmma.load.a.sync.aligned.col.m16n16k16.shared.f16 "
+                      "{%r8, %r9}, [%r2], 16;",
+                      self.edits("wmma.load")["layout"])
+        self.assertIn("[%r2+32]", self.edits("wmma.load")["from+32"])
+        self.assertIn("[%r2+64]", self.edits("wmma.load")["from+row"])
+        self.assertIn("{%r5, %r4}", self.edits("wmma.store")["swap-0-1"])
+
+
+class AncestorsTest(unittest.TestCase):
+    STATEMENTS = ptx.statements(WMMA)
+
+    def changed(self, change, statements=None):
+        return [(old.opcode, new.strip())
+                for old, new in change(statements or self.STATEMENTS)]
+
+    def test_edits(self):
+        changed = self.changed
+        (_, text), = changed(ancestors._add_by_atomics)
+        self.assertEqual(text.count("red.global.add.noftz.f16x2"), 4)
+        self.assertIn("[%rd4+20], %r4;", text)
+        self.assertEqual(changed(ancestors._share_rows),
+                         [("shr.u64", "mov.b64 %rd3, 0;")])
+        (_, load), (_, product) = changed(ancestors._turn_keys_and_products)
+        self.assertIn("wmma.load.b.sync.aligned.row.", load)
+        self.assertIn("wmma.mma.sync.aligned.row.row.", product)
+        self.assertEqual(changed(ancestors._forget_empty_rows),
+                         [("selp.f32", "mov.b32 %r17, %r18;")])
+        (_, copy), = changed(ancestors._copy_half)
+        self.assertIn("[%r13], [%rd29], 8, 8;", copy)
+        loop, = ptx.loops(WMMA)
+        self.assertEqual(changed(ancestors._overwrite_sums, loop),
+                         [("add.rn.ftz.f32", "mov.b32 %r24, %r23;")])
+
+    def test_bugs_must_be_named(self):
+        bug = ancestors.Bug("bug", "group", "scalar", "edit", {"ptxas": "big"})
+        problems = lambda good, says: list(
+            ancestors.problems_of(bug, good, says))
+        self.assertEqual(problems({}, {"ptxas": "too big"}), [])
+        self.assertEqual(problems({}, {"flashcore-run": "FAIL"}),
+                         ["bug: expects 'big' of ptxas, but got 'nothing'"])
+        self.assertEqual(problems({"ptxas": "odd"}, {"ptxas": "too big"}),
+                         ["bug: expects nothing of the kernel as compiled, but "
+                          "ptxas says 'odd'"])
+
+    def test_record(self):
+        record = lambda says: {"bug": {"edit": "edit", "says": says}}
+        differences = lambda old, new: len(list(
+            ancestors.differences(old, new, True)))
+        words, others = record({"ptxas": "a"}), record({"ptxas": "b"})
+        self.assertEqual(differences(words, others), 0)
+        self.assertEqual(differences(words, record({})), 1)
+        self.assertEqual(differences(words, {}), 1)
+        self.assertEqual(differences(record({"flashcore-run": "a"}),
+                                     record({"flashcore-run": "b"})), 1)
+
+    def test_table(self):
+        bugs = {"bug": {"group": "NaN", "schedule": "scalar", "edit": "edit",
+                        "named by": ["ptxas"], "says": {"ptxas": "big"}}}
+        self.assertIn("| NaN | `scalar` | edit | `ptxas`: `big` | "
+                      "`flashcore-emu`: nothing<br>`flashcore-run`: nothing |",
+                      figures.bugs_table(bugs))
+
+    def test_checksum(self):
+        self.assertEqual(ancestors.fnv1a64(b"a"), 0xaf63dc4c8601ec8c)
 
 
 class MutantsTest(unittest.TestCase):
