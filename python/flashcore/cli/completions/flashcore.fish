@@ -192,7 +192,7 @@ complete -c flashcore -n '_shtab_flashcore_using emu' -l schedule -x -d 'Order o
 complete -c flashcore -n '_shtab_flashcore_using emu' -l threads -x -d 'Threads to run CTAs on (default 1); 0 takes all cores. Results and findings do not depend on it'
 complete -c flashcore -n '_shtab_flashcore_using emu' -l mma -x -d 'Rounding of mma: auto (by .target, the default), sm80, sm90, plain'
 complete -c flashcore -n '_shtab_flashcore_using emu' -l max-instructions -x -d 'Warp instructions after which to stop (default 4000 million); 0 means no limit'
-complete -c flashcore -n '_shtab_flashcore_using emu' -l max-shared -x -d 'Shared memory a CTA may have in bytes'
+complete -c flashcore -n '_shtab_flashcore_using emu' -l max-shared -x -d 'Shared memory a CTA may have in bytes (default: as on the chips of the .target)'
 complete -c flashcore -n '_shtab_flashcore_using emu' -l stats -x -d 'Counters: '"'"'text'"'"', or '"'"'json'"'"' for the whole report as JSON'
 complete -c flashcore -n '_shtab_flashcore_using emu' -l trace -d 'Print each instruction of CTA 0, warp 0'
 complete -c flashcore -n '_shtab_flashcore_using emu' -s q -l quiet -d 'Print findings only'
