@@ -3,7 +3,7 @@
 usage: contracts.py [--update] [--static] COMPILER EMULATOR WORK_DIR
 
 Runs every default schedule on the emulator, each form of the kernels of
-warpgroups, and some features, and compares its counters with contracts.json: any change fails, for
+warpgroups, some features and some rungs of the ladder, and compares its counters with contracts.json: any change fails, for
 better or worse, until --update records it. Two things hold for every default
 whatever the record says: the loops over key tiles have no bank conflict and no
 uncoalesced access, and in one of them a full tile takes no mask code. --static
@@ -131,6 +131,27 @@ FEATURES.append(Feature("Sequences/paged-whole", (("pages", 10),)))
 FEATURES += [Feature("Sequences/scores"), Feature("Integration/dropout")]
 
 
+@dataclasses.dataclass
+class Rung:
+    """A schedule that has a name, on its way to the default one. That of plain
+    rows has bank conflicts, which are on record as all the rest is."""
+    schedule: str
+
+    @property
+    def name(self):
+        return f"ladder-{self.schedule.removeprefix('+')}"
+
+    def compile(self, args, assemble):
+        mlir = emulation.attention("f16", 64, "none", (1, 2, 1, 64, 256))
+        return emulation.compile_launch(args.compiler, args.work_dir,
+                                        self.name, mlir,
+                                        [f"--schedule={self.schedule}"],
+                                        assemble=assemble)
+
+
+RUNGS = [Rung("scalar"), Rung("fused-wmma-32x32"), Rung("+swizzle")]
+
+
 def problems():
     for point in itertools.product(("f16", "bf16"), (16, 32, 64, 96, 128),
                                    ("dense", "causal")):
@@ -139,6 +160,7 @@ def problems():
         ("f16",), (64, 128), ("dense", "causal"), ("small", "decode")))
     yield from FORMS
     yield from FEATURES
+    yield from RUNGS
 
 
 def emulate(emulator, launch):
@@ -250,7 +272,7 @@ def measure(problem, args):
                "warp_instructions")}
     record |= {f"{name} instructions": count
                for name, count in counters["classes"].items() if count}
-    if isinstance(problem, (Form, Feature)):
+    if isinstance(problem, (Form, Feature, Rung)):
         return record, []
     lines = launch.ptx.read_text().splitlines()
     loops = tile_loops(lines) or [unrolled_tiles(lines)]
