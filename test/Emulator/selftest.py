@@ -291,9 +291,22 @@ class AncestorsTest(unittest.TestCase):
                          [("selp.f32", "mov.b32 %r17, %r18;")])
         (_, copy), = changed(ancestors._copy_half)
         self.assertIn("[%r13], [%rd29], 8, 8;", copy)
+        self.assertEqual(changed(ancestors._store_all_rows), [("bra", "")])
         loop, = ptx.loops(WMMA)
         self.assertEqual(changed(ancestors._overwrite_sums, loop),
                          [("add.rn.ftz.f32", "mov.b32 %r24, %r23;")])
+
+    def test_failures(self):
+        for text, expected in {
+            "FAIL, lse 1e-7 of 1e-3 allowed\n": "O is wrong, LSE is right",
+            "FAIL, lse 2e-3 of 1e-3 allowed\n": "O is wrong, as LSE is",
+            "FAIL\n  O holds 160 NaN in 640 elements":
+                "O holds 160 NaN in 640 elements",
+            "run: error: expects every element of 'o' to be written\n":
+                "expects every element of 'o' to be written",
+            "note: k.ptx:679: out-of-bounds: 4 bytes past\n  in k":
+                "out-of-bounds: 4 bytes past"}.items():
+            self.assertEqual(ancestors.failure(text), expected)
 
     def test_bugs_must_be_named(self):
         bug = ancestors.Bug("bug", "group", "scalar", "edit", {"ptxas": "big"})
