@@ -112,6 +112,7 @@ static void setSizes(AttentionOp op, AttentionProblem &problem) {
     problem.seqlenK = getKeysOfPages(op);
   }
   problem.isVarlen = static_cast<bool>(op.getCuSeqlensQ());
+  problem.hasAppend = static_cast<bool>(op.getKNew());
   problem.hasLengths = problem.isVarlen || problem.isPaged || op.getSequsedK();
   // Totals say nothing of a sequence.
   if (problem.isVarlen)

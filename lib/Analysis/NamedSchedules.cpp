@@ -24,6 +24,15 @@ static constexpr NamedSchedule schedules[] = {
        o.product = Product::Thread;
        o.keySplits = 1;
      }},
+    {"unfused-wmma", "any",
+     "three kernels of wmma in plain tiles, which leave S and P in global "
+     "memory",
+     [](ScheduleOptions &o) {
+       o.product = Product::Wmma;
+       o.softmax = Softmax::Unfused;
+       o.copies = CopyPath::Registers;
+       o.exchange = Exchange::Plain;
+     }},
     {"fused-wmma-32x32", "any",
      "wmma in tiles of 32 x 32, all through shared memory: Q, K and V by way "
      "of "

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/ScoresChoice.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -38,8 +39,28 @@ SharedRing mlir::flashcore::getTileRing(const AttentionProblem &problem,
   return ring;
 }
 
+int64_t
+mlir::flashcore::getValuesSharedMemoryBytes(const AttentionProblem &problem,
+                                            const ScheduleChoice &choice) {
+  SharedMemoryNeeds needs;
+  int64_t warpM = choice.getWarpM(), columns = problem.getColumnsV();
+  for (auto [role, rows, cols] :
+       {std::tuple(TileRole::Probabilities, warpM, choice.blockN),
+        {TileRole::Value, choice.blockN, columns}})
+    needs.rings.push_back(
+        getTileRing(problem, choice, role, rows, cols, /*isInLoop=*/true));
+  if (choice.product == Product::Wmma)
+    needs.scratch.add(warpM, /*lhsCols=*/0, columns,
+                      choice.exchange != Exchange::Plain);
+  needs.numWarps = choice.numWarps;
+  return layOutSharedMemory(needs).bytes;
+}
+
 int64_t mlir::flashcore::getSharedMemoryBytes(const AttentionProblem &problem,
                                               const ScheduleChoice &choice) {
+  if (choice.isUnfused())
+    return std::max(getScoresSharedMemoryBytes(problem, choice),
+                    getValuesSharedMemoryBytes(problem, choice));
   SharedMemoryNeeds needs;
   int64_t warpM = choice.getWarpM();
   bool isInLoop = choice.softmax != Softmax::OnePass;
@@ -91,6 +112,8 @@ int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
     cols =
         std::max(colsOfS + colsOfQ, colsOfS / packed + problem.getColumnsV());
   }
+  if (choice.isUnfused()) // S and O are of different kernels
+    cols = std::max(choice.blockN + colsOfQ, problem.getColumnsV());
   return choice.getWarpM() * cols / (choice.getTileWarps() * kWarpSize);
 }
 
@@ -151,6 +174,10 @@ TileCost mlir::flashcore::getTileCost(const AttentionProblem &problem,
 std::string mlir::flashcore::predictLimiter(const AttentionProblem &problem,
                                             const TargetInfo &target,
                                             const ScheduleChoice &choice) {
+  // S is written once and read twice, P written once and read once.
+  if (choice.isUnfused())
+    return llvm::formatv("global memory: {0} bytes of each score",
+                         3 * sizeof(float) + 2 * getBytes(problem.element));
   std::optional<int64_t> blocks =
       getNumBlocks(problem, choice.blockM, choice.headGroup);
   std::optional<int64_t> splits = getNumSplits(problem, choice);

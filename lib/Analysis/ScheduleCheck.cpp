@@ -10,6 +10,7 @@
 
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Target/Atoms.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -121,6 +122,28 @@ static std::optional<std::string> checkDropout(const AttentionProblem &problem,
                        spell("row_sum", names));
 }
 
+/// What kernels that leave S and P in global memory cannot do. They have as
+/// many columns for them as there are keys of the longest sequence.
+static std::optional<std::string> checkUnfused(const AttentionProblem &problem,
+                                               const ScheduleChoice &choice,
+                                               FieldNames) {
+  if (!choice.isUnfused())
+    return std::nullopt;
+  std::pair<llvm::StringRef, bool> unknown[] = {
+      {"cu_seqlens_q", problem.isVarlen},
+      {"page_table", problem.isPaged},
+      {"append", problem.hasAppend},
+      {"dropout", problem.hasDropout},
+      {"block_counts", problem.blocks.has_value()}};
+  for (auto [clause, isThere] : unknown)
+    if (isThere)
+      return llvm::formatv("expects softmax online or one_pass with {0}, but "
+                           "got unfused, whose three kernels do not know it; "
+                           "use softmax online",
+                           clause);
+  return checkScoresGrid(problem, choice);
+}
+
 /// Whether the queries of a block have one list, and its tiles are in one block
 /// of keys each.
 static std::optional<std::string> checkBlocks(const AttentionProblem &problem,
@@ -163,8 +186,8 @@ std::optional<std::string>
 mlir::flashcore::checkTileSchedule(const AttentionProblem &problem,
                                    const ScheduleChoice &choice,
                                    FieldNames names) {
-  for (auto check : {checkBlocks, checkShares, checkOnePass, checkFolded,
-                     checkSplit, checkDropout})
+  for (auto check : {checkUnfused, checkBlocks, checkShares, checkOnePass,
+                     checkFolded, checkSplit, checkDropout})
     if (std::optional<std::string> error = check(problem, choice, names))
       return error;
   return std::nullopt;

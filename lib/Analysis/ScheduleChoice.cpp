@@ -504,7 +504,8 @@ chooseSmallShape(const AttentionProblem &problem, const TargetInfo &target,
 
 ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
                                                const TargetInfo &target,
-                                               const ScheduleOptions &options) {
+                                               const ScheduleOptions &asked) {
+  ScheduleOptions options = closeUnfused(problem, target, asked);
   if (options.headGroup)
     if (auto error =
             checkHeadGroup(problem, options.headGroup, FieldNames::Options))
@@ -520,6 +521,7 @@ ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
   if (isShapeOpen(options) && isTooLarge(problem, target, decision.choice))
     if (auto smaller = chooseSmallShape(assumed, target, options))
       decision = std::move(*smaller);
+  explainUnfused(asked, decision);
   if (std::optional<std::string> error =
           checkSchedule(problem, target, decision.choice, FieldNames::Options))
     return *error;

@@ -142,6 +142,15 @@ std::optional<ScheduleDecision> choosePlain(const AttentionProblem &problem,
                                             const TargetInfo &target,
                                             const ScheduleOptions &options);
 
+/// With `softmax = unfused`, sets what `options` leave open as its three
+/// kernels want it.
+ScheduleOptions closeUnfused(const AttentionProblem &problem,
+                             const TargetInfo &target, ScheduleOptions options);
+
+/// Says why the fields have their values that `asked` left open and
+/// closeUnfused has set.
+void explainUnfused(const ScheduleOptions &asked, ScheduleDecision &decision);
+
 /// Warps of a block whose very wide heads share K and V among more of them.
 inline constexpr int64_t kManyWarps = 8;
 

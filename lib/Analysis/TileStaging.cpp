@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Warps that divide the keys do all by themselves; others share what they all
-// read, K and V, and each has rows of Q and O of its own.
+// read, K and V, and each has rows of Q, O and P of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,12 +63,16 @@ TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
     staging.kept = staging.inPlace ? 0 : schedule.getKeptQueryColumns(cols);
     return staging;
   }
+  staging.number = TileNumber::Turn;
+  staging.slots = schedule.numStages;
+  staging.kept = 0;
+  if (role == TileRole::Probabilities) {
+    staging.copy = staging.ring = CopyScope::Warp;
+    return staging;
+  }
   // The only warp of a block meets nobody. In a loop it copies as any block
   // does.
   bool isOnly = schedule.numWarps == 1 && !isInLoop;
   staging.copy = isAlone || isOnly ? CopyScope::Warp : CopyScope::Block;
-  staging.number = TileNumber::Turn;
-  staging.slots = schedule.numStages;
-  staging.kept = 0;
   return staging;
 }

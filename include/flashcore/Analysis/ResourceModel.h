@@ -28,6 +28,11 @@ namespace mlir::flashcore {
 int64_t getSharedMemoryBytes(const AttentionProblem &problem,
                              const ScheduleChoice &choice);
 
+/// The same of the kernel of P V of `softmax = unfused`; of the larger one of
+/// that and of Q K^T is getSharedMemoryBytes.
+int64_t getValuesSharedMemoryBytes(const AttentionProblem &problem,
+                                   const ScheduleChoice &choice);
+
 /// The ring that tiles of `rows` x `cols` of a role go through.
 SharedRing getTileRing(const AttentionProblem &problem,
                        const ScheduleChoice &choice, TileRole role,

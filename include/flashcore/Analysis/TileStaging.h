@@ -19,7 +19,7 @@
 namespace mlir::flashcore {
 
 /// What a tile is for.
-enum class TileRole { Query, Key, Value, Output };
+enum class TileRole { Query, Key, Value, Output, Probabilities };
 
 /// The fields of `#fcgpu.staging`.
 struct TileStaging {

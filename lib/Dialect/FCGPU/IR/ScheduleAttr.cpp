@@ -253,6 +253,41 @@ static std::optional<std::string> checkOnePass(const ScheduleChoice &choice,
   return std::nullopt;
 }
 
+/// What stands against three kernels: each of them is of tiles of single warps,
+/// and what one row needs is in one of its blocks.
+static std::optional<std::string> checkUnfused(const ScheduleChoice &choice,
+                                               FieldNames names) {
+  if (!choice.isUnfused())
+    return std::nullopt;
+  auto fix = [](llvm::StringRef key, auto expected, auto value) {
+    return std::tuple(key, printField(expected), printField(value));
+  };
+  for (auto [key, expected, value] :
+       {fix("row_max", RowMax::Exact, choice.rowMax),
+        fix("row_sum", RowSum::Add, choice.rowSum),
+        fix("overlap", Overlap::None, choice.overlap),
+        fix("key_warps", int64_t(1), choice.keyWarps),
+        fix("head_group", int64_t(1), choice.headGroup),
+        fix("key_splits", int64_t(1), choice.keySplits),
+        fix("split_keys", int64_t(0), choice.splitKeys),
+        fix("split_count", SplitCount::Fixed, choice.splitCount),
+        fix("grid", Grid::Full, choice.grid),
+        fix("output", OutputRoute::Direct, choice.output)})
+    if (value != expected)
+      return llvm::formatv("expects {0} {1} with softmax unfused, but got {2}; "
+                           "use softmax online",
+                           spell(key, names), expected, value);
+  if (choice.product != Product::Warp && choice.product != Product::Wmma)
+    return llvm::formatv("expects {0} warp or wmma with softmax unfused, whose "
+                         "P is a tile in memory, but got {1}",
+                         spell("product", names), printField(choice.product));
+  if (choice.query == QueryPlacement::Split)
+    return llvm::formatv("expects {0} registers or shared with softmax "
+                         "unfused, but got split",
+                         spell("query", names));
+  return std::nullopt;
+}
+
 /// What stands against products that start at the negative of the maximum.
 static std::optional<std::string> checkFolded(const ScheduleChoice &choice,
                                               FieldNames names) {
@@ -276,7 +311,7 @@ static std::optional<std::string> checkPlain(const ScheduleChoice &choice,
   std::pair<llvm::StringRef, bool> unknown[] = {
       {"key_warps", choice.keyWarps > 1},
       {"query", choice.query != QueryPlacement::Shared},
-      {"softmax", choice.softmax != Softmax::Online},
+      {"softmax", choice.softmax == Softmax::OnePass},
       {"overlap", choice.overlap != Overlap::None},
       {"row_max",
        choice.rowMax != RowMax::Exact && choice.rowMax != RowMax::Stale},
@@ -284,11 +319,12 @@ static std::optional<std::string> checkPlain(const ScheduleChoice &choice,
       {"output", choice.output != OutputRoute::Direct}};
   for (auto [key, isUnknown] : unknown)
     if (isUnknown)
-      return llvm::formatv(
-          "expects key_warps 1, query shared, softmax online, overlap none, "
-          "row_max exact or stale, row_sum add and output direct with product "
-          "{0}, but got another {1}",
-          stringifyProduct(choice.product), spell(key, names));
+      return llvm::formatv("expects key_warps 1, query shared, softmax online "
+                           "or unfused, overlap "
+                           "none, row_max exact or stale, row_sum add and "
+                           "output direct with product "
+                           "{0}, but got another {1}",
+                           stringifyProduct(choice.product), spell(key, names));
   return std::nullopt;
 }
 
@@ -392,7 +428,8 @@ static std::optional<std::string> checkInvariance(const ScheduleChoice &choice,
       fix("key_splits", int64_t(1), choice.keySplits,
           "blocks would divide what their rows see"),
       fix("softmax", Softmax::Online, choice.softmax,
-          "one pass is for known numbers of keys")};
+          choice.isUnfused() ? "kernels of unfused promise nothing of rows"
+                             : "one pass is for known numbers of keys")};
   for (const Fixed &field : fields)
     if (field.value != field.expected)
       return llvm::formatv("expects {0} {1} with invariance batch, since {2}, "
@@ -405,9 +442,9 @@ static std::optional<std::string> checkInvariance(const ScheduleChoice &choice,
 std::optional<std::string>
 mlir::fcgpu::checkFields(const ScheduleChoice &choice, FieldNames names) {
   // What later checks divide by or multiply, earlier ones have bounded.
-  for (auto check :
-       {checkWarps, checkInvariance, checkProduct, checkTiles, checkGridHeads,
-        checkSplitKeys, checkSplitCount, checkQuery, checkOnePass, checkFolded})
+  for (auto check : {checkWarps, checkInvariance, checkUnfused, checkProduct,
+                     checkTiles, checkGridHeads, checkSplitKeys,
+                     checkSplitCount, checkQuery, checkOnePass, checkFolded})
     if (std::optional<std::string> error = check(choice, names))
       return error;
   return std::nullopt;

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C30
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C31
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -36,7 +36,8 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
         /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, /*rng=*/{},
         /*k_new=*/{}, /*v_new=*/{}, /*rotary_cos=*/{}, /*rotary_sin=*/{},
         /*block_counts=*/{}, /*block_indices=*/{}, /*full_block_counts=*/{},
-        /*full_block_indices=*/{}, output, lse, /*scores=*/{}, /*tile=*/{},
+        /*full_block_indices=*/{}, /*probabilities=*/{}, output, lse,
+        /*scores=*/{}, /*tile=*/{},
         /*softmax_scale=*/FloatAttr(),
         /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
         /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
@@ -134,6 +135,8 @@ static constexpr OperandRule kOperandRules[] = {
     {"full_block_counts", "(batch, heads_q, query_blocks)", isI32, "i32"},
     {"full_block_indices", "(batch, heads_q, query_blocks, key_blocks)", isI32,
      "i32"},
+    {"probabilities", "(key_tiles, 1, seqlen_q, keys of a tile)", isHalf,
+     "f16 or bf16"},
     {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
      "f16 or bf16"},
     {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
@@ -181,7 +184,8 @@ LogicalResult AttentionOp::verify() {
       failed(verifyModifiers()) || failed(verifyVarlen()) ||
       failed(verifyScores()) || failed(verifyStrides()) ||
       failed(verifyDropout()) || failed(verifyAppend()) ||
-      failed(verifyRotary()) || failed(verifyBlocks()))
+      failed(verifyRotary()) || failed(verifyBlocks()) ||
+      failed(verifyProbabilities()))
     return failure();
   return verifyResults();
 }
@@ -427,7 +431,8 @@ LogicalResult AttentionOp::verifyStrides() {
                              {"k_new", getKNew()},
                              {"v_new", getVNew()},
                              {"rotary_cos", getRotaryCos()},
-                             {"rotary_sin", getRotarySin()}}) {
+                             {"rotary_sin", getRotarySin()},
+                             {"probabilities", getProbabilities()}}) {
     auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
     if (!type)
       continue;
@@ -648,6 +653,29 @@ LogicalResult AttentionOp::verifyBlocks() {
                << name << " shape " << shapeString(expected) << ", but got "
                << shapeString(type.getShape());
   }
+  return success();
+}
+
+LogicalResult AttentionOp::verifyProbabilities() {
+  // C31
+  if (!getProbabilities())
+    return success();
+  if (getTile().empty() || getStage() || getLse())
+    return emitOpError("expects probabilities of a tile without stage and lse, "
+                       "but got ")
+           << (getTile().empty() ? "no tile"
+               : getStage()      ? "stage"
+                                 : "lse");
+  auto type = cast<ShapedType>(getProbabilities().getType());
+  if (type.getElementType() != getQueryType().getElementType())
+    return emitOpError("expects probabilities of query's element type ")
+           << getQueryType().getElementType() << ", but got "
+           << type.getElementType();
+  int64_t columns = type.getDimSize(HeadDim);
+  if (ShapedType::isDynamic(columns) || columns <= 0)
+    return emitOpError("expects probabilities of a static positive number of "
+                       "columns, but got ")
+           << extent(columns);
   return success();
 }
 

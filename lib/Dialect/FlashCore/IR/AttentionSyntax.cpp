@@ -39,6 +39,7 @@ static constexpr StringLiteral kOperandClauses[] = {"bias",
                                                     "block_indices",
                                                     "full_block_counts",
                                                     "full_block_indices",
+                                                    "probabilities",
                                                     "outs",
                                                     "lse",
                                                     "scores"};

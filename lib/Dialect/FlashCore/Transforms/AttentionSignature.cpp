@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/ScoresChoice.h"
@@ -178,14 +179,20 @@ AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule,
                                        QueryRange queries)
     : KernelSignature(::getTensors(op)),
-      keyParts(findKeyParts(op, schedule, *this)), queries(queries) {
+      keyParts(findKeyParts(op, schedule, *this)), queries(queries),
+      tileKeys(schedule.getBlockN()) {
   if (op.getScores()) {
     scoresChoice =
         chooseScoresSchedule(AttentionProblem::get(op), schedule.getChoice());
-    listScoresArguments(op);
+    scoresArguments =
+        listScoresArguments(*op.getStage(), /*writesOutput=*/true);
   }
   if (op.getKNew())
     listAppendArguments(op);
+  if (schedule.isUnfused()) {
+    listUnfusedArguments();
+    return;
+  }
   auto isOfSink = [](const KernelTensor &tensor) {
     return tensor.name == "sink_logits";
   };
@@ -251,14 +258,18 @@ void AttentionSignature::listAppendArguments(AttentionOp op) {
     addCopy(appendArguments, "q", /*isWritten=*/true);
 }
 
-/// The stage says what scores are made of.
-void AttentionSignature::listScoresArguments(AttentionOp op) {
-  ScoresStage stage = *op.getStage();
+/// The stage says what scores are made of. They are an output, or go to the
+/// workspace.
+SmallVector<KernelArgument>
+AttentionSignature::listScoresArguments(ScoresStage stage,
+                                        bool writesOutput) const {
   auto isTaken = [&](const KernelTensor &tensor) {
     StringRef name = tensor.name;
     if (isOfAppend(tensor))
       return false;
-    if (name == "q" || name == "k" || name == "scores" || name == "seqused_k")
+    if (name == "scores")
+      return writesOutput;
+    if (name == "q" || name == "k" || name == "seqused_k")
       return true;
     if (name == "lse")
       return stage == ScoresStage::Probabilities;
@@ -266,12 +277,36 @@ void AttentionSignature::listScoresArguments(AttentionOp op) {
     return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
            name != "sink_logits" && name != "rng";
   };
-  scoresArguments =
-      listArguments(/*needsWorkspace=*/false, isTaken, [](Dim dim) {
+  SmallVector<KernelArgument> result =
+      listArguments(/*needsWorkspace=*/!writesOutput, isTaken, [](Dim dim) {
         return dim != Dim::HeadDimV && dim != Dim::KeySplits &&
                !isOfAppend(dim);
       });
-  addCopyOfQuery(scoresArguments);
+  addCopyOfQuery(result);
+  return result;
+}
+
+/// Of the three kernels with S and P between them.
+void AttentionSignature::listUnfusedArguments() {
+  arguments = listScoresArguments(ScoresStage::Masked, /*writesOutput=*/false);
+  softmaxArguments = listArguments(
+      /*needsWorkspace=*/true,
+      [](const KernelTensor &tensor) {
+        return tensor.name == "lse" || tensor.name == "sink_logits";
+      },
+      [](Dim dim) {
+        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
+               dim == Dim::SeqlenK;
+      });
+  addWorkspaceOf(softmaxArguments, "q", /*isWritten=*/true);
+  valuesArguments = listArguments(
+      /*needsWorkspace=*/false,
+      [](const KernelTensor &tensor) {
+        return tensor.name == "v" || tensor.name == "o" ||
+               tensor.name == "seqused_k";
+      },
+      [](Dim dim) { return dim <= Dim::SeqlenK; });
+  addWorkspaceOf(valuesArguments, "q", /*isWritten=*/false);
 }
 
 /// Boxes of all panels of `rows` rows of one page, of which `map` has the rows
@@ -361,13 +396,20 @@ static DictionaryAttr describe(Builder b, const SplitFormula &formula) {
   return entry.getDictionary(b.getContext());
 }
 
-/// A copy of query, and behind it the partial results.
+/// A copy of query, and behind it the partial results, or scores and P.
 SmallVector<WorkspaceTerm>
 AttentionSignature::getWorkspace(AttentionOp op) const {
   SmallVector<WorkspaceTerm> workspace;
+  int64_t halfBytes = op.getQueryType().getElementTypeBitWidth() / 8;
+  if (!softmaxArguments.empty())
+    for (int64_t bytes : {int64_t(sizeof(float)), halfBytes})
+      workspace.push_back({bytes * tileKeys,
+                           {{Dim::Batch},
+                            {Dim::HeadsQ},
+                            {Dim::SeqlenQ},
+                            {Dim::SeqlenK, tileKeys}}});
   if (op.getRotaryCos())
-    workspace.push_back({getCopyRow(/*tensor=*/0) *
-                             op.getQueryType().getElementTypeBitWidth() / 8,
+    workspace.push_back({getCopyRow(/*tensor=*/0) * halfBytes,
                          {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}});
   if (keyParts.isSplit()) {
     constexpr int64_t bytesOfF32 = 4;
@@ -396,6 +438,8 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
       schedule.getNumThreads(),
       sharedMemoryBytes};
   llvm::append_range(launch.grid, keyParts.factors);
+  if (schedule.isUnfused()) // that of scores
+    launch.grid.push_back({Dim::SeqlenK, tileKeys});
   NamedAttrList kernel = describeKernel(context, arguments, launch);
   kernel.append(describeProblem(context));
   setQueries(kernel, b);
@@ -450,6 +494,33 @@ AttentionSignature::toMergeDictionary(MLIRContext *context, int64_t numThreads,
                       sharedMemory});
   setQueries(kernel, Builder(context));
   return kernel.getDictionary(context);
+}
+
+DictionaryAttr
+AttentionSignature::toSoftmaxDictionary(MLIRContext *context, int64_t blockRows,
+                                        int64_t numThreads) const {
+  NamedAttrList kernel =
+      describeKernel(context, softmaxArguments,
+                     {{{Dim::SeqlenQ, blockRows}, {Dim::HeadsQ}, {Dim::Batch}},
+                      /*gridCount=*/1,
+                      numThreads});
+  setQueries(kernel, Builder(context));
+  return kernel.getDictionary(context);
+}
+
+DictionaryAttr
+AttentionSignature::toValuesDictionary(AttentionOp op,
+                                       fcgpu::ScheduleAttr schedule) const {
+  KernelLaunch launch{
+      {{Dim::SeqlenQ, schedule.getBlockM()}, {Dim::HeadsQ}, {Dim::Batch}},
+      /*gridCount=*/1,
+      schedule.getNumThreads(),
+      getValuesSharedMemoryBytes(AttentionProblem::get(op),
+                                 schedule.getChoice())};
+  NamedAttrList kernel =
+      describeKernel(op.getContext(), valuesArguments, launch);
+  setQueries(kernel, Builder(op.getContext()));
+  return kernel.getDictionary(op.getContext());
 }
 
 DictionaryAttr AttentionSignature::toScoresDictionary(AttentionOp op) const {

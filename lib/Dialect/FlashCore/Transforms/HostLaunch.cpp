@@ -60,7 +60,9 @@ void HostLaunch::launch(gpu::GPUFuncOp kernel,
       operands.push_back(data.getOffset());
       break;
     case KernelArgument::Workspace:
-      operands.push_back(argument.isCopy ? workspace.copy : workspace.floats);
+      operands.push_back(argument.isCopy || argument.isOfType
+                             ? workspace.typed
+                             : workspace.floats);
       break;
     case KernelArgument::TensorMap:
       // Upstream's launch passes no structures by value: whoever lowers the
@@ -68,7 +70,7 @@ void HostLaunch::launch(gpu::GPUFuncOp kernel,
       operands.push_back(
           UnrealizedConversionCastOp::create(
               b, LLVM::LLVMPointerType::get(b.getContext()),
-              argument.isCopy ? workspace.copy : Value(data.getBaseBuffer()))
+              argument.isCopy ? workspace.typed : Value(data.getBaseBuffer()))
               .getResult(0));
       break;
     }

@@ -21,10 +21,11 @@ namespace mlir::flashcore {
 /// Sizes, strides and pointers of the tensors of a problem, on the host.
 class HostLaunch {
 public:
-  /// Pointers to one workspace, where a kernel takes it: as f32, and as the
-  /// copy of a tensor that is in front of all else.
+  /// Pointers to one workspace, where a kernel takes it: as f32, and as
+  /// elements of a tensor's type, as the copy of a tensor that is in front of
+  /// all else.
   struct Workspace {
-    Value floats, copy;
+    Value floats, typed;
   };
 
   /// Takes them from the memrefs where `b` is.

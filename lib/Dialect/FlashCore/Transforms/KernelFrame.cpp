@@ -70,9 +70,10 @@ void KernelFrame::setArgumentAttributes() {
       writesOutputs |= tensor.isOutput;
       isRead = !tensor.isOutput && !argument.isWritten;
     } else if (argument.kind == KernelArgument::Workspace) {
-      // Only the kernel that writes the outputs reads it.
+      // As f32, only a kernel that writes the outputs reads it.
       alignment = kWorkspaceAlignment;
-      isRead = argument.isCopy ? !argument.isWritten : writesOutputs;
+      isRead = argument.isCopy || argument.isOfType ? !argument.isWritten
+                                                    : writesOutputs;
     } else {
       continue;
     }
@@ -192,14 +193,33 @@ Value KernelFrame::makeView(Value base, OpFoldResult offset,
                                            strides);
 }
 
-Value KernelFrame::viewWorkspace(OpFoldResult offset,
-                                 ArrayRef<OpFoldResult> shape) {
-  Value base;
+Value KernelFrame::findWorkspace(bool isOfType) {
   for (auto [argument, value] : llvm::zip_equal(arguments, func.getArguments()))
-    if (argument.kind == KernelArgument::Workspace && !argument.isCopy)
-      base = value;
+    if (argument.kind == KernelArgument::Workspace && !argument.isCopy &&
+        argument.isOfType == isOfType)
+      return value;
+  llvm_unreachable("the kernel takes no such workspace");
+}
+
+SmallVector<OpFoldResult>
+KernelFrame::getRowMajorStrides(ArrayRef<OpFoldResult> shape) {
   SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
   for (size_t axis = shape.size() - 1; axis > 0; --axis)
     strides[axis - 1] = multiply(strides[axis], shape[axis]);
-  return makeView(base, add(getEndOfCopy(), offset), shape, strides);
+  return strides;
+}
+
+Value KernelFrame::viewWorkspace(OpFoldResult offset,
+                                 ArrayRef<OpFoldResult> shape) {
+  return makeView(findWorkspace(/*isOfType=*/false),
+                  add(getEndOfCopy(), offset), shape,
+                  getRowMajorStrides(shape));
+}
+
+Value KernelFrame::viewWorkspaceOfType(OpFoldResult offset,
+                                       ArrayRef<OpFoldResult> shape,
+                                       ArrayRef<OpFoldResult> strides) {
+  return makeView(findWorkspace(/*isOfType=*/true), offset, shape,
+                  strides.empty() ? getRowMajorStrides(shape)
+                                  : SmallVector<OpFoldResult>(strides));
 }

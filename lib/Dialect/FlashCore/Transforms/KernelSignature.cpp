@@ -93,17 +93,30 @@ SmallVector<KernelArgument> KernelSignature::listArguments(
   return result;
 }
 
+/// Behind the other pointers.
+static void addPointer(SmallVectorImpl<KernelArgument> &arguments,
+                       const KernelArgument &pointer) {
+  auto *place = llvm::find_if(arguments, [](const KernelArgument &argument) {
+    return argument.kind != KernelArgument::Pointer &&
+           argument.kind != KernelArgument::Workspace;
+  });
+  arguments.insert(place, pointer);
+}
+
 void KernelSignature::addCopy(SmallVectorImpl<KernelArgument> &arguments,
                               StringRef tensor, bool isWritten) const {
   KernelArgument copy{KernelArgument::Workspace, getTensorIndex(tensor)};
   copy.isCopy = true;
   copy.isWritten = isWritten;
-  // Behind the other pointers.
-  auto *place = llvm::find_if(arguments, [](const KernelArgument &argument) {
-    return argument.kind != KernelArgument::Pointer &&
-           argument.kind != KernelArgument::Workspace;
-  });
-  arguments.insert(place, copy);
+  addPointer(arguments, copy);
+}
+
+void KernelSignature::addWorkspaceOf(SmallVectorImpl<KernelArgument> &arguments,
+                                     StringRef tensor, bool isWritten) const {
+  KernelArgument workspace{KernelArgument::Workspace, getTensorIndex(tensor)};
+  workspace.isOfType = true;
+  workspace.isWritten = isWritten;
+  addPointer(arguments, workspace);
 }
 
 int64_t KernelSignature::getCopyRow(unsigned tensor) const {
@@ -124,7 +137,7 @@ KernelSignature::getTypes(MLIRContext *context,
   for (const KernelArgument &argument : arguments) {
     switch (argument.kind) {
     case KernelArgument::Workspace:
-      if (!argument.isCopy) {
+      if (!argument.isCopy && !argument.isOfType) {
         types.push_back(MemRefType::get({}, Float32Type::get(context)));
         break;
       }

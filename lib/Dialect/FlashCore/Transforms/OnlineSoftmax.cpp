@@ -218,7 +218,7 @@ Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
       ArrayRef<bool>{false, cols == numColumns});
   // Upstream makes straight code of a loop over one tile.
   bool isInLoop = role != TileRole::Query &&
-                  schedule.getSoftmax() == fcgpu::Softmax::Online &&
+                  schedule.getSoftmax() != fcgpu::Softmax::OnePass &&
                   getConstantIntValue(numTiles) != 1;
   std::optional<int64_t> pageSize;
   if (auto pages = memref.getDefiningOp<fcgpu::ViewPagesOp>())
@@ -411,6 +411,12 @@ struct OnlineSoftmaxPass final
     return forall && forall.getRank() == 2;
   }
 
+  /// Whether its probabilities are of tiles of `blockN` keys.
+  static bool hasWholeTiles(AttentionOp op, int64_t blockN) {
+    auto type = cast<ShapedType>(op.getProbabilities().getType());
+    return type.getDimSize(AttentionOp::HeadDim) == blockN;
+  }
+
   LogicalResult checkPrecondition(AttentionOp op) {
     if (op.getTile().empty() || !op.hasPureBufferSemantics())
       return op.emitOpError("is not a tile on memrefs; run flashcore-tile "
@@ -438,6 +444,11 @@ struct OnlineSoftmaxPass final
     if (auto error = checkTileSchedule(problem, schedule.getChoice(),
                                        FieldNames::Attribute))
       return op.emitOpError(*error);
+    if (op.isTileOfValues() && !hasWholeTiles(op, schedule.getBlockN()))
+      return op.emitOpError("has probabilities of ")
+             << cast<ShapedType>(op.getProbabilities().getType())
+                    .getDimSize(AttentionOp::HeadDim)
+             << " keys a tile, but block_n " << schedule.getBlockN();
     if (schedule.getRowMax() == fcgpu::RowMax::Checked &&
         !op->getParentOfType<scf::ForallOp>())
       return op.emitOpError("has row_max checked, but stands in no scf.forall, "
@@ -472,6 +483,8 @@ struct OnlineSoftmaxPass final
   static void expand(AttentionOp op) {
     if (op.isTileOfScores())
       return TileExpander(op).expandScores();
+    if (op.isTileOfValues())
+      return TileExpander(op).expandValues();
     auto schedule =
         op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
     Value flag;

@@ -4,10 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last kernel of an attention whose scores are an output. A block writes
-// one tile of them, each warp 16 rows of it: hidden keys and all, so that
-// nothing of the output stays as it was. The attention does not keep its scores
-// and skips tiles that its queries do not see.
+// The last kernel of an attention whose scores are an output, and the first one
+// with softmax unfused. A block writes one tile of them, each warp its rows of
+// it: hidden keys and all, so that nothing of the output stays as it was. Other
+// attentions do not keep their scores and skip tiles that no query sees.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +26,12 @@ using namespace mlir::flashcore;
 namespace {
 class ScoresKernelBuilder {
 public:
+  /// Writes to `target`.
   ScoresKernelBuilder(ImplicitLocOpBuilder &b, AttentionOp op,
-                      KernelFrame &frame, fcgpu::ScheduleAttr schedule)
-      : b(b), op(op), frame(frame), schedule(schedule), stage(*op.getStage()) {}
+                      KernelFrame &frame, fcgpu::ScheduleAttr schedule,
+                      ScoresStage stage, Value target)
+      : b(b), op(op), frame(frame), schedule(schedule), stage(stage),
+        target(target) {}
 
   void build();
 
@@ -51,6 +54,7 @@ private:
   KernelFrame &frame;
   fcgpu::ScheduleAttr schedule;
   ScoresStage stage;
+  Value target;
   /// What the block works on.
   Sequence sequence;
   Value headQ, headKV;
@@ -97,14 +101,14 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
   OpFoldResult row =
       apply(d0 * blockM + d1 * warpM, {sequence.queryBlock, warp});
   OpFoldResult rows = countRows(b, warpM, blockM, row, sequence.seqlenQ);
-  auto slice = [&](StringRef tensor, Value head, OpFoldResult first,
+  auto slice = [&](Value tensor, Value head, OpFoldResult first,
                    OpFoldResult count) {
-    return sliceRows(b, frame.getTensor(tensor), sequence.batch, head, first,
-                     count);
+    return sliceRows(b, tensor, sequence.batch, head, first, count);
   };
-  Value q = slice("q", headQ, row, rows);
-  Value k = slice("k", headKV, sequence.firstKey, sequence.seqlenK);
-  Value scores = slice("scores", headQ, row, rows);
+  Value q = slice(frame.getTensor("q"), headQ, row, rows);
+  Value k =
+      slice(frame.getTensor("k"), headKV, sequence.firstKey, sequence.seqlenK);
+  Value scores = slice(target, headQ, row, rows);
   // Read by whole coordinates.
   Value lse;
   if (stage == ScoresStage::Probabilities)
@@ -125,11 +129,13 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
       /*rng=*/Value(), /*k_new=*/Value(), /*v_new=*/Value(),
       /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), /*block_counts=*/Value(),
       /*block_indices=*/Value(), /*full_block_counts=*/Value(),
-      /*full_block_indices=*/Value(), scores, lse, /*scores=*/Value(), operands,
-      b.getF32FloatAttr(op.getEffectiveScale()), /*softcap=*/FloatAttr(),
+      /*full_block_indices=*/Value(), /*probabilities=*/Value(), scores, lse,
+      /*scores=*/Value(), operands, b.getF32FloatAttr(op.getEffectiveScale()),
+      /*softcap=*/FloatAttr(),
       /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
       /*window_right=*/IntegerAttr(), /*dropout=*/FloatAttr(),
-      /*block_size=*/DenseI64ArrayAttr(), op.getStageAttr(),
+      /*block_size=*/DenseI64ArrayAttr(),
+      ScoresStageAttr::get(b.getContext(), stage),
       /*style=*/RotaryStyleAttr());
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
   addChanges(tile);
@@ -158,6 +164,22 @@ mlir::flashcore::buildScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
   KernelFrame frame(b, signature, signature.getScoresArguments(), name,
                     ofScores.getNumThreads(), signature.toScoresDictionary(op));
   frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, ofScores);
-  ScoresKernelBuilder(b, op, frame, ofScores).build();
+  ScoresKernelBuilder(b, op, frame, ofScores, *op.getStage(),
+                      frame.getTensor("scores"))
+      .build();
+  return frame.getFunc();
+}
+
+gpu::GPUFuncOp mlir::flashcore::buildUnfusedScoresKernel(
+    ImplicitLocOpBuilder &b, AttentionOp op,
+    const AttentionSignature &signature, fcgpu::ScheduleAttr schedule,
+    StringRef name, DictionaryAttr description) {
+  KernelFrame frame(b, signature, signature.getArguments(), name,
+                    schedule.getNumThreads(), description);
+  frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
+  UnfusedWorkspace workspace(frame, signature.getTileKeys());
+  ScoresKernelBuilder(b, op, frame, schedule, ScoresStage::Masked,
+                      workspace.viewScores())
+      .build();
   return frame.getFunc();
 }

@@ -45,13 +45,22 @@ using namespace mlir::flashcore;
 
 namespace {
 /// The kernels of one attention; `merge` is null unless its keys are split,
-/// `scores` unless they are an output.
+/// `softmax` and `values` unless it is unfused, `scores` unless they are an
+/// output.
 struct Kernels {
-  gpu::GPUFuncOp append, attention, merge, scores;
+  gpu::GPUFuncOp append, attention, merge, softmax, values, scores;
 
   unsigned getNumber() const {
-    return (append ? 1 : 0) + 1 + (merge ? 1 : 0) + (scores ? 1 : 0);
+    return llvm::count_if(
+        ArrayRef{append, attention, merge, softmax, values, scores},
+        [](gpu::GPUFuncOp kernel) { return static_cast<bool>(kernel); });
   }
+};
+
+/// The query rows of a warp: from `row` of the sequence on, `rows` of them.
+struct WarpRows {
+  Value headQ;
+  OpFoldResult row, rows;
 };
 
 /// Builds the kernels of one attention, and their launches.
@@ -79,6 +88,9 @@ private:
   DictionaryAttr getDescription() {
     return signature.toDictionary(op, schedule, getSharedMemory());
   }
+  gpu::GPUFuncOp buildMainKernel(ArrayRef<KernelArgument> arguments,
+                                 StringRef name, DictionaryAttr description);
+  void buildUnfused(Kernels &kernels, const std::string &name);
   void buildBody(KernelFrame &frame);
   Value buildTileWalk(Value block);
   void findTile(KernelFrame &frame, Value number);
@@ -86,7 +98,9 @@ private:
   void splitKeys(KernelFrame &frame, Value split);
   void shareKeys(KernelFrame &frame, Value split);
   SmallVector<Value> getTileOperands(Value headQ, OpFoldResult row);
+  WarpRows findRows(Value warp);
   void buildWarpTile(KernelFrame &frame, PartialResults partials, Value warp);
+  void buildValuesTile(KernelFrame &frame, Value warp);
   Value slice(Value tensor, OpFoldResult entry, Value head, OpFoldResult row,
               OpFoldResult rows) {
     return sliceRows(b, tensor, entry, head, row, rows);
@@ -100,16 +114,23 @@ private:
   OpFoldResult getMeanQueries();
   OpFoldResult computeKeySplits();
   OpFoldResult countFloats();
+  OpFoldResult countScores();
+  Value allocate(Type element, OpFoldResult count);
+  Value viewWorkspace(Type element, OpFoldResult count);
   void allocateWorkspace();
+  void buildUnfusedLaunches(Kernels kernels);
   void buildAppendLaunch(gpu::GPUFuncOp kernel);
   void buildScoresLaunch(gpu::GPUFuncOp kernel);
   void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
                    OpFoldResult grid, int64_t numThreads, int64_t sharedMemory);
 
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
+  /// Of the attention kernel.
   int64_t getSharedMemory() {
-    return getSharedMemoryBytes(AttentionProblem::get(op),
-                                schedule.getChoice());
+    AttentionProblem problem = AttentionProblem::get(op);
+    return schedule.isUnfused()
+               ? getScoresSharedMemoryBytes(problem, schedule.getChoice())
+               : getSharedMemoryBytes(problem, schedule.getChoice());
   }
   Value asValue(OpFoldResult ofr) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
@@ -138,6 +159,15 @@ private:
                  {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch),
                   getNumParts()});
   }
+  /// Tiles of `blockM` x `blockN` scores.
+  OpFoldResult countScoreTiles(int64_t blockM, int64_t blockN) {
+    return apply(
+        b.getAffineDimExpr(0).ceilDiv(blockM) * b.getAffineSymbolExpr(0) *
+            b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2),
+        {getSize(Dim::SeqlenQ),
+         apply(b.getAffineDimExpr(0).ceilDiv(blockN), {getSize(Dim::SeqlenK)}),
+         getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  }
   OpFoldResult getNumParts() {
     return signature.getKeyParts().getNumber(
         b, [&](Dim dim) { return getSize(dim); });
@@ -145,6 +175,9 @@ private:
   OpFoldResult getGrid();
 
   bool isSplit() const { return signature.getKeyParts().isSplit(); }
+  bool needsWorkspace() {
+    return isSplit() || schedule.isUnfused() || op.getRotaryCos();
+  }
 
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
@@ -191,11 +224,11 @@ Kernels KernelBuilder::buildKernels(gpu::GPUModuleOp module) {
     kernels.append = buildAppendKernel(b, op, signature, name + "_append");
     b.setInsertionPointToEnd(module.getBody());
   }
-  KernelFrame frame(b, signature, signature.getArguments(), name,
-                    schedule.getNumThreads(), getDescription());
-  frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
-  buildBody(frame);
-  kernels.attention = frame.getFunc();
+  if (schedule.isUnfused())
+    buildUnfused(kernels, name);
+  else
+    kernels.attention =
+        buildMainKernel(signature.getArguments(), name, getDescription());
   if (isSplit()) {
     b.setInsertionPointAfter(kernels.attention);
     kernels.merge =
@@ -207,6 +240,29 @@ Kernels KernelBuilder::buildKernels(gpu::GPUModuleOp module) {
         buildScoresKernel(b, op, signature, schedule, name + "_scores");
   }
   return kernels;
+}
+
+/// Makes a kernel whose tiles write O.
+gpu::GPUFuncOp
+KernelBuilder::buildMainKernel(ArrayRef<KernelArgument> arguments,
+                               StringRef name, DictionaryAttr description) {
+  KernelFrame frame(b, signature, arguments, name, schedule.getNumThreads(),
+                    description);
+  frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
+  buildBody(frame);
+  return frame.getFunc();
+}
+
+/// Makes those that leave S and P in the workspace, and that of P V.
+void KernelBuilder::buildUnfused(Kernels &kernels, const std::string &name) {
+  kernels.attention = buildUnfusedScoresKernel(b, op, signature, schedule, name,
+                                               getDescription());
+  b.setInsertionPointAfter(kernels.attention);
+  kernels.softmax = buildSoftmaxKernel(b, signature, name + "_softmax");
+  b.setInsertionPointAfter(kernels.softmax);
+  kernels.values =
+      buildMainKernel(signature.getValuesArguments(), name + "_values",
+                      signature.toValuesDictionary(op, schedule));
 }
 
 /// The loop of a persistent block over its tiles; the insertion point moves
@@ -381,7 +437,10 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
   b.setInsertionPoint(forall.getTerminator());
   if (schedule.isPersistent())
     findTile(frame, buildTileWalk(block));
-  buildWarpTile(frame, partials, forall.getInductionVar(0));
+  if (schedule.isUnfused())
+    buildValuesTile(frame, forall.getInductionVar(0));
+  else
+    buildWarpTile(frame, partials, forall.getInductionVar(0));
   b.setInsertionPointAfter(forall);
   gpu::ReturnOp::create(b);
 }
@@ -446,8 +505,7 @@ SmallVector<Value> KernelBuilder::getTileOperands(Value headQ,
           begin,           end,   seqlenK,      blockQuery};
 }
 
-void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
-                                  Value warp) {
+WarpRows KernelBuilder::findRows(Value warp) {
   int64_t warpM = schedule.getWarpM(), rowWarps = schedule.getRowWarps();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   // The warps of one head are neighbours.
@@ -461,7 +519,15 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
                            {sequence.queryBlock, warp});
   OpFoldResult rows =
       countRows(b, warpM, schedule.getBlockM(), row, sequence.seqlenQ);
+  return {headQ, row, rows};
+}
 
+void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
+                                  Value warp) {
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  WarpRows found = findRows(warp);
+  Value headQ = found.headQ;
+  OpFoldResult row = found.row, rows = found.rows;
   Value batch = sequence.batch;
   OpFoldResult firstRow = row;
   if (getConstantIntValue(sequence.firstQuery) != 0)
@@ -493,14 +559,35 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       getList("block_counts", op.getBlockCounts()),
       getList("block_indices", op.getBlockIndices()),
       getList("full_block_counts", op.getFullBlockCounts()),
-      getList("full_block_indices", op.getFullBlockIndices()), o, lse,
-      /*scores=*/Value(), getTileOperands(headQ, row),
-      b.getF32FloatAttr(op.getEffectiveScale()), /*softcap=*/FloatAttr(),
-      op.getCausalAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
-      op.getDropoutAttr(), op.getBlockSizeAttr(), /*stage=*/ScoresStageAttr(),
+      getList("full_block_indices", op.getFullBlockIndices()),
+      /*probabilities=*/Value(), o, lse, /*scores=*/Value(),
+      getTileOperands(headQ, row), b.getF32FloatAttr(op.getEffectiveScale()),
+      /*softcap=*/FloatAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
+      op.getWindowRightAttr(), op.getDropoutAttr(), op.getBlockSizeAttr(),
+      /*stage=*/ScoresStageAttr(),
       /*style=*/RotaryStyleAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
   addRegions(frame, op, tiled);
+}
+
+/// A tile of P V. There are no query and key: output and value stand in their
+/// place. Keys that bounds of the mask hide have probability 0, and are
+/// skipped.
+void KernelBuilder::buildValuesTile(KernelFrame &frame, Value warp) {
+  auto [headQ, row, rows] = findRows(warp);
+  Value v = getKeys(frame, "v");
+  Value o = slice(frame.getTensor("o"), sequence.batch, headQ, row, rows);
+  Value p = UnfusedWorkspace(frame, signature.getTileKeys())
+                .viewTile(sequence.batch, headQ, row, rows);
+  SmallVector<Value> operands = getTileOperands(headQ, row);
+  auto tile = AttentionOp::create(b, o, v, v, o);
+  tile.getProbabilitiesMutable().assign(p);
+  tile.getTileMutable().assign(operands);
+  tile.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
+  tile.setCausalAttr(op.getCausalAttr());
+  tile.setWindowLeftAttr(op.getWindowLeftAttr());
+  tile.setWindowRightAttr(op.getWindowRightAttr());
+  tile->setAttr(fcgpu::kScheduleAttrName, schedule);
 }
 
 /// What the host knows of the tensors, and sizes that it computes.
@@ -570,22 +657,51 @@ OpFoldResult KernelBuilder::countFloats() {
                 getSize(Dim::Batch), getNumParts()});
 }
 
-/// Room for a copy of query and for partial results.
+/// Of softmax unfused: in rows of whole tiles.
+OpFoldResult KernelBuilder::countScores() {
+  int64_t keys = signature.getTileKeys();
+  return apply(b.getAffineDimExpr(0).ceilDiv(keys) * keys *
+                   b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
+                   b.getAffineSymbolExpr(2),
+               {getSize(Dim::SeqlenK), getSize(Dim::SeqlenQ),
+                getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+}
+
+Value KernelBuilder::allocate(Type element, OpFoldResult count) {
+  auto type = MemRefType::get({ShapedType::kDynamic}, element);
+  return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
+                              /*asyncDependencies=*/ValueRange(),
+                              ValueRange{asValue(count)},
+                              /*symbolOperands=*/ValueRange())
+      .getMemref();
+}
+
+static Value getBase(ImplicitLocOpBuilder &b, Value memref) {
+  return memref::ExtractStridedMetadataOp::create(b, memref).getBaseBuffer();
+}
+
+/// A pointer to `count` elements, which the workspace of bytes has room for.
+Value KernelBuilder::viewWorkspace(Type element, OpFoldResult count) {
+  return getBase(b, memref::ViewOp::create(
+                        b, MemRefType::get({ShapedType::kDynamic}, element),
+                        workspace, asValue(b.getIndexAttr(0)),
+                        ValueRange{asValue(count)}));
+}
+
+/// Room for a copy of query and for partial results, or for S and P.
 void KernelBuilder::allocateWorkspace() {
-  auto allocate = [&](Type element, OpFoldResult count) -> Value {
-    auto type = MemRefType::get({ShapedType::kDynamic}, element);
-    return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
-                                /*asyncDependencies=*/ValueRange(),
-                                ValueRange{asValue(count)},
-                                /*symbolOperands=*/ValueRange())
-        .getMemref();
-  };
-  auto getBase = [&](Value memref) -> Value {
-    return memref::ExtractStridedMetadataOp::create(b, memref).getBaseBuffer();
-  };
   if (!op.getRotaryCos()) {
+    if (schedule.isUnfused()) {
+      AffineExpr d0 = b.getAffineDimExpr(0);
+      OpFoldResult scores = countScores();
+      workspace = allocate(b.getI8Type(), apply(d0 * 6, {scores}));
+      pointers.floats = viewWorkspace(b.getF32Type(), scores);
+      pointers.typed = viewWorkspace(op.getQueryType().getElementType(),
+                                     apply(d0 * 3, {scores}));
+      return;
+    }
     workspace = allocate(b.getF32Type(), countFloats());
-    pointers.floats = getBase(workspace);
+    pointers.floats = getBase(b, workspace);
     return;
   }
   Type element = op.getQueryType().getElementType();
@@ -596,18 +712,14 @@ void KernelBuilder::allocateWorkspace() {
             {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
   if (!isSplit()) {
     workspace = allocate(element, elements);
-    pointers.copy = getBase(workspace);
+    pointers.typed = getBase(b, workspace);
     return;
   }
   OpFoldResult bytes = apply(d0 * 2 + d1 * 4, {elements, countFloats()});
   workspace = allocate(b.getI8Type(), bytes);
-  auto view = [&](Type type, OpFoldResult count) {
-    return getBase(memref::ViewOp::create(
-        b, MemRefType::get({ShapedType::kDynamic}, type), workspace,
-        asValue(b.getIndexAttr(0)), ValueRange{asValue(count)}));
-  };
-  pointers.copy = view(element, elements);
-  pointers.floats = view(b.getF32Type(), apply(d0.floorDiv(4), {bytes}));
+  pointers.typed = viewWorkspace(element, elements);
+  pointers.floats =
+      viewWorkspace(b.getF32Type(), apply(d0.floorDiv(4), {bytes}));
 }
 
 void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
@@ -620,6 +732,8 @@ void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
 /// Blocks of the attention kernel. How many SMs the device has is known to us
 /// from its chip alone; the kernel is right for any number of blocks.
 OpFoldResult KernelBuilder::getGrid() {
+  if (schedule.isUnfused())
+    return countScoreTiles(schedule.getBlockM(), schedule.getBlockN());
   OpFoldResult tiles = getNumTiles();
   if (!schedule.isPersistent())
     return tiles;
@@ -650,17 +764,24 @@ void KernelBuilder::buildAppendLaunch(gpu::GPUFuncOp kernel) {
 /// Behind the others: probabilities need the log-sum-exp of all keys.
 void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
   fcgpu::ScheduleChoice choice = signature.getScoresChoice();
-  AffineExpr d0, d1;
-  bindDims(op.getContext(), d0, d1);
-  OpFoldResult tiles =
-      apply(d0.ceilDiv(choice.blockM) * b.getAffineSymbolExpr(0) *
-                b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2),
-            {getSize(Dim::SeqlenQ),
-             apply(d0.ceilDiv(choice.blockN), {getSize(Dim::SeqlenK)}),
-             getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-  buildLaunch(kernel, signature.getScoresArguments(), tiles,
+  buildLaunch(kernel, signature.getScoresArguments(),
+              countScoreTiles(choice.blockM, choice.blockN),
               choice.numWarps * kWarpSize,
               getScoresSharedMemoryBytes(AttentionProblem::get(op), choice));
+}
+
+/// Those behind that of the scores.
+void KernelBuilder::buildUnfusedLaunches(Kernels kernels) {
+  OpFoldResult rows =
+      apply(b.getAffineDimExpr(0).ceilDiv(kSoftmaxRows) *
+                b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
+            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+  buildLaunch(kernels.softmax, signature.getSoftmaxArguments(), rows,
+              kSoftmaxThreads, /*sharedMemory=*/0);
+  buildLaunch(kernels.values, signature.getValuesArguments(), getNumTiles(),
+              schedule.getNumThreads(),
+              getValuesSharedMemoryBytes(AttentionProblem::get(op),
+                                         schedule.getChoice()));
 }
 
 void KernelBuilder::buildLaunches(Kernels kernels,
@@ -674,12 +795,14 @@ void KernelBuilder::buildLaunches(Kernels kernels,
   }
   OpFoldResult grid = getGrid();
   workspace = Value();
-  if (isSplit() || op.getRotaryCos())
+  if (needsWorkspace())
     allocateWorkspace();
   if (kernels.append)
     buildAppendLaunch(kernels.append);
   buildLaunch(kernels.attention, signature.getArguments(), grid,
               schedule.getNumThreads(), getSharedMemory());
+  if (schedule.isUnfused())
+    buildUnfusedLaunches(kernels);
   if (isSplit())
     host->launchForRows(kernels.merge, signature.getMergeArguments(), pointers);
   if (kernels.scores)

@@ -9,7 +9,8 @@
 // TileReads.cpp what they read of tensors,
 // TileBlocks.cpp the walk of lists of blocks, TileDropout.cpp what of P meets
 // no V, TileResult.cpp what is written in the end, TileScoresOutput.cpp a tile
-// of scores; how scores become P and sums is for RowPolicies.h.
+// of scores, TileValues.cpp one of P V; how scores become P and sums is for
+// RowPolicies.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +42,8 @@ public:
   void expand();
   /// Of a tile of scores.
   void expandScores();
+  /// Of one that has its probabilities.
+  void expandValues();
 
 private:
   Value asValue(OpFoldResult ofr) {
@@ -127,6 +130,7 @@ private:
   Value getProbabilities(Value scores, Value key);
   Value clearTail(Value scores, Value key);
   void writeScores(Value scores, Value key);
+  Value readProbabilities(Value key);
   void writeResult(RowResult result);
   void writeLse(RowResult result, Value isEmpty, Value row);
 

@@ -100,7 +100,8 @@ def FCGPU_RowSum
 def FCGPU_Softmax
     : I32EnumAttr<"Softmax", "How often exponentials are taken anew", [
         I32EnumAttrCase<"Online", 0, "online">,
-        I32EnumAttrCase<"OnePass", 1, "one_pass">]> {
+        I32EnumAttrCase<"OnePass", 1, "one_pass">,
+        I32EnumAttrCase<"Unfused", 2, "unfused">]> {
   let genSpecializedAttr = 0;
   let cppNamespace = "::mlir::fcgpu";
 }
@@ -231,7 +232,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `softmax`: `online` walks the key tiles in a loop and rescales O as the
       maximum grows; `one_pass` computes the scores of all tiles of a warp, which
       it keeps in registers, before the first exponential: for a few key tiles,
-      of a length known at compile time
+      of a length known at compile time; `unfused` is three kernels, which leave
+      S and P in global memory: that of S has a block for each block_m x block_n
+      of it, the second one a warp a row, and the third the blocks of an
+      `online` kernel. For product = warp and wmma
     * `head_group`: query heads a block owns, all of one kv head, whose key and
       value tiles it copies once for all of them; divides heads_q / heads_kv
     * `key_splits`: blocks that share one query tile, each with its part of the
@@ -343,6 +347,7 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     int64_t getNumThreads() const { return getChoice().getAllWarps() * 32; }
     bool isPersistent() const { return getGrid() == Grid::Persistent; }
     bool isInvariant() const { return getChoice().isInvariant(); }
+    bool isUnfused() const { return getChoice().isUnfused(); }
     /// Blocks of a persistent grid for each SM.
     int64_t getBlocksPerSM() const {
       return getMinBlocks() ? getMinBlocks() : 1;

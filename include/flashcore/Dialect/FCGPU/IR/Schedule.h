@@ -166,6 +166,8 @@ struct ScheduleChoice {
   }
   /// Whether the bits of a row are the same in any batch.
   bool isInvariant() const { return invariance == Invariance::Batch; }
+  /// Whether Q K^T, softmax and P V are kernels of their own.
+  bool isUnfused() const { return softmax == Softmax::Unfused; }
   /// Query rows of a block, of all its heads.
   int64_t getQueryRows() const { return blockM * headGroup; }
 

@@ -142,6 +142,10 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     * A tile with a `stage` has scores for its output, in the place of O: a
       column for each key of the whole, of which it writes its own keys'. It
       does not read value, and lse, that of the whole, for `probabilities` only.
+    * `probabilities` p: P itself, for a tile that is O = P V alone. Of query row
+      i of the tile and key t * n + c of the whole it is p[t, 0, i, c], where n
+      is the number of columns; there are as many t as the keys need, and keys
+      past seqlen_k have 0. Query and key are not read.
     * Partial result: a tile of some of the keys, whose O is in f32. The O and
       LSE of tiles with disjoint keys combine to those of all keys:
 
@@ -172,7 +176,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C6   heads_q is a multiple of heads_kv
       C7   output is (batch, heads_q, seqlen_q, head_dim_v); that of a partial
            result may have more columns, which mean nothing, that of a tile of
-           scores has those of keys
+           scores has those of keys, and may have more, for keys that are hidden
       C8   lse is (batch, heads_q, seqlen_q) of f32; of a tile of scores that of
            the whole
       C9   softmax_scale and softcap, when present, are finite and positive;
@@ -190,7 +194,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C15  page_table is (batch, pages of each entry), with cu_seqlens
            (sequences, pages of each); page_size is static and a power of two
       C16  a memref is strided, forwards; query, key, value, output, scores,
-           k_new, v_new, rotary_cos and rotary_sin have innermost stride 1
+           k_new, v_new, rotary_cos, rotary_sin and probabilities have
+           innermost stride 1
       C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above; tensors or memrefs that they read are like the operands (C19)
@@ -219,6 +224,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            blocks; query_blocks is at least seqlen_q / q, rounded up, and
            key_blocks seqlen_k / k, and 1; of a tile those of the whole
       C30  there are no block lists with cu_seqlens, page_table or scores
+      C31  probabilities are of a tile without stage and lse, of query's element
+           type, with a static number of columns
 
     Syntax; after `ins` clauses may stand in any order, each at most once, and
     are printed in this one:
@@ -231,6 +238,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [rotary(cos, sin : type, type)]
             [block_counts(n : type) block_indices(blocks : type)
              [full_block_counts(n : type) full_block_indices(blocks : type)]]
+            [probabilities(p : type)]
             outs(o : type) [lse(lse : type)] [scores(s : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
                   block_query)]
@@ -271,6 +279,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<4, "i32">>:$block_indices,
       Optional<FlashCore_Shaped<3, "i32">>:$full_block_counts,
       Optional<FlashCore_Shaped<4, "i32">>:$full_block_indices,
+      Optional<FlashCore_Half4D>:$probabilities,
       FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
       Optional<FlashCore_Output4D>:$scores,
@@ -331,6 +340,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
 
     /// Whether it is a tile whose output are scores.
     bool isTileOfScores() { return !getTile().empty() && getStage(); }
+    /// Whether it is a tile of P V alone.
+    bool isTileOfValues() { return static_cast<bool>(getProbabilities()); }
 
     ::mlir::MutableOperandRange getDpsInitsMutable();
     bool hasRegion() {
@@ -354,6 +365,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ::llvm::LogicalResult verifyAppend();
     ::llvm::LogicalResult verifyRotary();
     ::llvm::LogicalResult verifyBlocks();
+    ::llvm::LogicalResult verifyProbabilities();
     ::llvm::LogicalResult verifyResults();
 
   public:

@@ -47,8 +47,10 @@ struct QueryRange {
 
 /// The signature of the kernels of one attention. Where its keys are split into
 /// N parts there are two: the first leaves N partial results a query row in the
-/// workspace, the second merges them into the outputs. Scores that are an
-/// output have one more, behind these, and an append has one in front.
+/// workspace, the second merges them into the outputs. With `softmax = unfused`
+/// there are three: that of the attention leaves scores in the workspace, then
+/// come that of the softmax and that of P V. Scores that are an output have one
+/// more, behind these, and an append has one in front.
 class AttentionSignature : public KernelSignature {
 public:
   /// Of kernels for calls of `queries`.
@@ -59,6 +61,13 @@ public:
   ArrayRef<KernelArgument> getArguments() const { return arguments; }
   /// Of the merge kernel; empty without one.
   ArrayRef<KernelArgument> getMergeArguments() const { return mergeArguments; }
+  /// Of the kernels of softmax and of P V; empty without them.
+  ArrayRef<KernelArgument> getSoftmaxArguments() const {
+    return softmaxArguments;
+  }
+  ArrayRef<KernelArgument> getValuesArguments() const {
+    return valuesArguments;
+  }
   /// Of the kernel of scores; empty without one.
   ArrayRef<KernelArgument> getScoresArguments() const {
     return scoresArguments;
@@ -69,6 +78,9 @@ public:
   }
   const fcgpu::ScheduleChoice &getScoresChoice() const { return scoresChoice; }
   const KeyParts &getKeyParts() const { return keyParts; }
+  /// Columns of a tile of scores and P in the workspace, whose rows are whole
+  /// tiles.
+  int64_t getTileKeys() const { return tileKeys; }
 
   /// Columns of a partial O: those of its tiles.
   int64_t getPartialColumns() const {
@@ -84,6 +96,13 @@ public:
   /// `sharedMemory` bytes, a query row.
   DictionaryAttr toMergeDictionary(MLIRContext *context, int64_t numThreads,
                                    int64_t sharedMemory) const;
+  /// `fcgpu.kernel` of the kernel of the softmax: a block of `numThreads` for
+  /// each `blockRows` rows.
+  DictionaryAttr toSoftmaxDictionary(MLIRContext *context, int64_t blockRows,
+                                     int64_t numThreads) const;
+  /// `fcgpu.kernel` of the kernel of P V: a block for each query tile.
+  DictionaryAttr toValuesDictionary(AttentionOp op,
+                                    fcgpu::ScheduleAttr schedule) const;
   /// `fcgpu.kernel` of the kernel of scores: a block for each tile of them.
   DictionaryAttr toScoresDictionary(AttentionOp op) const;
   /// `fcgpu.kernel` of the kernel of the append: blocks of `numThreads` for
@@ -92,7 +111,9 @@ public:
                                     int64_t numThreads) const;
 
 private:
-  void listScoresArguments(AttentionOp op);
+  SmallVector<KernelArgument> listScoresArguments(ScoresStage stage,
+                                                  bool writesOutput) const;
+  void listUnfusedArguments();
   void listAppendArguments(AttentionOp op);
   void addCopyOfQuery(SmallVectorImpl<KernelArgument> &list) const;
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
@@ -101,11 +122,12 @@ private:
   SmallVector<WorkspaceTerm> getWorkspace(AttentionOp op) const;
   void setQueries(NamedAttrList &kernel, Builder b) const;
 
-  SmallVector<KernelArgument> arguments, mergeArguments, scoresArguments,
-      appendArguments;
+  SmallVector<KernelArgument> arguments, mergeArguments, softmaxArguments,
+      valuesArguments, scoresArguments, appendArguments;
   fcgpu::ScheduleChoice scoresChoice;
   KeyParts keyParts;
   QueryRange queries;
+  int64_t tileKeys;
 };
 
 /// The results of attentions over parts of the keys, in the workspace: O, then
@@ -125,6 +147,47 @@ PartialResults getPartialResults(KernelFrame &frame, OpFoldResult numParts);
 gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
                                 const AttentionSignature &signature,
                                 StringRef name, bool isInvariant);
+
+/// Masked scores and, behind them, P in the workspace: rows of all keys, filled
+/// up to whole tiles, of which `frame` must take those that are asked for.
+class UnfusedWorkspace {
+public:
+  /// `tileKeys` keys a tile.
+  UnfusedWorkspace(KernelFrame &frame, int64_t tileKeys);
+
+  /// Columns of a row.
+  OpFoldResult getColumns() const { return columns; }
+  /// (batch, heads_q, seqlen_q, columns) of f32.
+  Value viewScores();
+  /// The same of P, of query's type.
+  Value viewProbabilities();
+  /// P of the `rows` query rows of a tile, from `row` on, as the tile takes it.
+  Value viewTile(Value batch, Value head, OpFoldResult row, OpFoldResult rows);
+
+private:
+  OpFoldResult countRows();
+
+  KernelFrame &frame;
+  int64_t tileKeys;
+  OpFoldResult columns;
+};
+
+/// Threads of a block of the kernel of the softmax, each warp of which has a
+/// row.
+inline constexpr int64_t kSoftmaxThreads = 128;
+inline constexpr int64_t kSoftmaxRows = kSoftmaxThreads / 32;
+
+/// Makes the first two kernels of softmax unfused at the insertion point of
+/// `b`: that of scores, which says of itself what `description` does, and that
+/// of the softmax. That of P V is for who makes attention kernels.
+gpu::GPUFuncOp buildUnfusedScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
+                                        const AttentionSignature &signature,
+                                        fcgpu::ScheduleAttr schedule,
+                                        StringRef name,
+                                        DictionaryAttr description);
+gpu::GPUFuncOp buildSoftmaxKernel(ImplicitLocOpBuilder &b,
+                                  const AttentionSignature &signature,
+                                  StringRef name);
 
 /// Makes the kernel that writes the scores of `op` at their stage, at the
 /// insertion point of `b`, for the chip of `schedule`. It reads the log-sum-exp

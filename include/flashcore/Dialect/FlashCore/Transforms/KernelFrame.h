@@ -48,6 +48,10 @@ public:
   /// A row-major memref of f32 in the workspace, which the kernel must take,
   /// `offset` behind what is there of a copy.
   Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
+  /// The same of the elements of a tensor's type that the kernel must take it
+  /// as, and with `strides`, unless there are none.
+  Value viewWorkspaceOfType(OpFoldResult offset, ArrayRef<OpFoldResult> shape,
+                            ArrayRef<OpFoldResult> strides = {});
   /// A product of sizes.
   OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
   ImplicitLocOpBuilder &getBuilder() { return b; }
@@ -58,6 +62,8 @@ private:
   Value viewCopy(const KernelArgument &argument, Value base);
   OpFoldResult getEndOfCopy();
   OpFoldResult add(OpFoldResult x, OpFoldResult y);
+  Value findWorkspace(bool isOfType);
+  SmallVector<OpFoldResult> getRowMajorStrides(ArrayRef<OpFoldResult> shape);
   Value makeView(Value base, OpFoldResult offset, ArrayRef<OpFoldResult> shape,
                  ArrayRef<OpFoldResult> strides);
 

@@ -98,7 +98,10 @@ struct KernelArgument {
   int64_t group = 0;
   /// Workspace, TensorMap: of the copy of the tensor that is there.
   bool isCopy = false;
-  /// Pointer of an input, Workspace of a copy: the kernel writes it.
+  /// Workspace: of elements of that tensor's type.
+  bool isOfType = false;
+  /// Pointer of an input, Workspace of a copy or such elements: the kernel
+  /// writes it.
   bool isWritten = false;
 };
 
@@ -151,6 +154,9 @@ public:
   /// workspace, of which there is one at most.
   void addCopy(SmallVectorImpl<KernelArgument> &arguments, StringRef tensor,
                bool isWritten) const;
+  /// Lets it have the workspace as elements of the type of `tensor`.
+  void addWorkspaceOf(SmallVectorImpl<KernelArgument> &arguments,
+                      StringRef tensor, bool isWritten) const;
   /// Elements from a row of the copy of `tensor`, which begins the workspace,
   /// to the next: any kernel can read its rows.
   int64_t getCopyRow(unsigned tensor) const;

@@ -88,6 +88,11 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     part of the key tiles that the tile's queries see, and writes its O and LSE in
     f32 to a workspace. A second kernel, of upstream ops alone, merges them.
 
+    With softmax unfused there are three kernels. The tiles of the first write the
+    masked scores to a workspace, as those of `scores` write an output; the second,
+    of upstream ops alone, makes `probabilities` of them, and LSE; the tiles of the
+    third read those and write O.
+
     The gpu.module of a kernel carries a `#nvvm.target` for its chip, by which
     upstream's gpu-module-to-binary compiles it after phase 7; flags and features
     are those of the first such target in the module. Tensors in the global
@@ -160,7 +165,9 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
 
     With `key_warps` the warps of a group walk the tiles in turn and merge their
     results by `fcgpu.all_to_all`. With `softmax = one_pass` there is no loop: all
-    scores of a warp come before its first exponential. Where products of two key
+    scores of a warp come before its first exponential. A tile of `probabilities` is
+    the loop with the second product alone, and one of scores the first product
+    without a loop. Where products of two key
     tiles are to run together, the loop says so by `fcgpu.overlap`.
 
     ```mlir

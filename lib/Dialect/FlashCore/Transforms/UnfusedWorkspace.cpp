@@ -1,0 +1,69 @@
+//===- UnfusedWorkspace.cpp - S and P in global memory --------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the three kernels of softmax unfused hand on. Rows are row-major, but a
+// tile of P V sees its own as tiles that lie next to each other, so that their
+// number of columns is known whatever that of the keys is.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+static OpFoldResult apply(ImplicitLocOpBuilder &b, AffineExpr expr,
+                          ArrayRef<OpFoldResult> operands) {
+  return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
+}
+
+UnfusedWorkspace::UnfusedWorkspace(KernelFrame &frame, int64_t tileKeys)
+    : frame(frame), tileKeys(tileKeys) {
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  columns = apply(b, b.getAffineDimExpr(0).ceilDiv(tileKeys) * tileKeys,
+                  {frame.getSize(Dim::SeqlenK)});
+}
+
+OpFoldResult UnfusedWorkspace::countRows() {
+  return frame.multiply(
+      frame.multiply(frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ)),
+      frame.getSize(Dim::SeqlenQ));
+}
+
+Value UnfusedWorkspace::viewScores() {
+  return frame.viewWorkspace(frame.getBuilder().getIndexAttr(0),
+                             {frame.getSize(Dim::Batch),
+                              frame.getSize(Dim::HeadsQ),
+                              frame.getSize(Dim::SeqlenQ), columns});
+}
+
+Value UnfusedWorkspace::viewProbabilities() {
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  OpFoldResult begin =
+      frame.multiply(frame.multiply(countRows(), columns), b.getIndexAttr(2));
+  return frame.viewWorkspaceOfType(
+      begin, {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ),
+              frame.getSize(Dim::SeqlenQ), columns});
+}
+
+Value UnfusedWorkspace::viewTile(Value batch, Value head, OpFoldResult row,
+                                 OpFoldResult rows) {
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1),
+             d2 = b.getAffineDimExpr(2);
+  AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
+  OpFoldResult place = apply(b, (d0 * s0 + d1) * s1 + d2,
+                             {batch, head, row, frame.getSize(Dim::HeadsQ),
+                              frame.getSize(Dim::SeqlenQ)});
+  // Behind scores, which are two elements each.
+  OpFoldResult begin =
+      apply(b, (d0 + s0 * 2) * s1, {place, countRows(), columns});
+  OpFoldResult one = b.getIndexAttr(1), keys = b.getIndexAttr(tileKeys);
+  OpFoldResult tiles = apply(b, d0.floorDiv(tileKeys), {columns});
+  return frame.viewWorkspaceOfType(begin, {tiles, one, rows, keys},
+                                   {keys, keys, columns, one});
+}
