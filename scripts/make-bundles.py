@@ -516,6 +516,7 @@ def check_grid(bundles):
     runs += persistent_runs(bundles, batch=40)
     runs += key_warps_runs(bundles, sizes)
     runs += ladder_runs(bundles, seqlen=512)
+    runs += unfused_runs(bundles)
     # Machine code for the cards at hand, which the loader takes instead of PTX.
     for chip in ("sm_80", "sm_86", "sm_90"):
         bundle = bundles.make(f"check-{chip}", attention("f16", 64, "bottom_right"), [f"--chip={chip}"])
@@ -569,6 +570,29 @@ def ladder_runs(bundles, seqlen):
             bundle = bundles.make(f"ladder-{chip}-{dtype}-{j}", mlir, [f"--chip={chip}", "--no-cubin"])
             runs += [alternate(bundle, j + k, (1, 4, 2, *size)) | {"offset": row_step(head_dim) * (k % 3)}
                      for k, size in enumerate([(70, 130), (1, 300), (33, 0)])]
+    return runs
+
+
+def unfused_runs(bundles):
+    """Three kernels, with S and P in global memory, of either product: head dims, masks, score changes and regions, sinks and lengths
+    that are data, scores that are an output as well, shapes of blocks, sizes known and open, no keys, chips without cp.async."""
+    runs = []
+    forms = [["--chip=sm_89"], ["--chip=sm_70"], ["--chip=sm_80", "--product=warp"], ["--chip=sm_75", "--product=warp"],
+             [*schedule_options(64, 48, 4, 1, 3), "--product=wmma"], [*schedule_options(128, 64, 8, 1, 2), "--product=warp", "--query=registers"]]
+    problems = [dict(head_dim=64), dict(head_dim=128, window=(40, 3)), dict(head_dim=32, bias=("f32", "1h1k")),
+                dict(head_dim=256, softcap=20.0), dict(head_dim=64, head_dim_v=128, bias=("f16", "b11k")), dict(head_dim=48, scale=0.2)]
+    for i, form in enumerate(forms):
+        for j, problem in enumerate(problems[i % 2::2]):
+            mlir = attention("f16", causal=CAUSAL[(i + j) % 3], lse=j != 1, **problem)
+            bundle = bundles.make(f"unfused-{i}-{j}", mlir, ["--softmax=unfused", *form])
+            runs += [alternate(bundle, i + j + k, (2, 4, 2, *size)) for k, size in enumerate([(70, 150), (1, 300), (33, 0), (130, 3)][j::2])]
+    for i, (d, sq, sk, scores) in enumerate([(64, 90, 40, None), (80, 33, 200, ("masked", "f16")), (40, 64, 64, ("probabilities", "f32"))]):
+        mlir = attention("bf16", d, CAUSAL[i], (1, 4, 2, sq, sk), scores=scores)
+        runs.append({"bundle": bundles.make(f"unfused-static-{i}", mlir, ["--softmax=unfused"]), "kind": KINDS[i]})
+    for folder, names in (("Masks", ("causal", "global-local", "sliding-window")), ("Sequences", ("cache", "prefill", "scores"))):
+        for name in names:
+            bundle = bundles.make(f"unfused-{name}", (ROOT / f"test/{folder}/{name}.mlir").read_text(), ["--softmax=unfused"])
+            runs.append({"bundle": bundle})
     return runs
 
 
@@ -795,6 +819,7 @@ def emulate_grid(bundles):
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
     runs += ladder_runs(bundles, seqlen=130)
+    runs += unfused_runs(bundles)
     runs += region_runs(bundles, "region")
     runs += sequence_runs(bundles, "sequences")
     runs += scores_output_runs(bundles)

@@ -83,7 +83,8 @@ def read_launches(path, name=None, dims=(), padding=0, layout="bhsd",
                             chosen.get("offset", 0))
     launches = bundle.launches(sizes, places, MULTIPROCESSORS)
     described, written = [], set()
-    for launch in launches:
+    # Of no blocks there is none, as that of scores of no keys.
+    for launch in filter(lambda each: all(each.grid), launches):
         described.append(_describe(launch, bundle, sizes, places,
                                    name or bundle.path.stem, written))
         written |= set(described[-1].outputs.values())
@@ -92,8 +93,8 @@ def read_launches(path, name=None, dims=(), padding=0, layout="bhsd",
 
 def _describe(launch, bundle, sizes, places, name, earlier):
     """A launch with its operands. What an earlier kernel of the bundle writes,
-    the next ones read: the workspace, for probabilities lse, and k and v that
-    rows were appended to."""
+    the next ones read: the workspace, which they may write to as well, for
+    probabilities lse, and k and v that rows were appended to."""
     tensors = bundle.tensors
     written = {each.name for each in tensors.values() if each.is_output}
     updated = {each.name for each in tensors.values()
@@ -105,7 +106,9 @@ def _describe(launch, bundle, sizes, places, name, earlier):
     for index, value in enumerate(launch.arguments):
         tensor = value.tensor if isinstance(value, TensorMap) else value
         if isinstance(value, str) and value.startswith("workspace"):
-            (inputs if tensor in earlier else outputs)[index] = tensor
+            outputs[index] = tensor
+            if tensor in earlier:
+                inputs[index] = tensor
         elif tensor not in pointers and isinstance(tensor, str):
             fill = "poison" if tensor in written else f"randn:{index + 1}"
             if tensor == "page_table":

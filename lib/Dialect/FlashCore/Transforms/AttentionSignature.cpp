@@ -298,7 +298,8 @@ void AttentionSignature::listUnfusedArguments() {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
                dim == Dim::SeqlenK;
       });
-  addWorkspaceOf(softmaxArguments, "q", /*isWritten=*/true);
+  for (KernelArgument &argument : softmaxArguments)
+    argument.isWritten = argument.kind == KernelArgument::Workspace;
   valuesArguments = listArguments(
       /*needsWorkspace=*/false,
       [](const KernelTensor &tensor) {
@@ -306,7 +307,7 @@ void AttentionSignature::listUnfusedArguments() {
                tensor.name == "seqused_k";
       },
       [](Dim dim) { return dim <= Dim::SeqlenK; });
-  addWorkspaceOf(valuesArguments, "q", /*isWritten=*/false);
+  addWorkspaceOf(valuesArguments, "q");
 }
 
 /// Boxes of all panels of `rows` rows of one page, of which `map` has the rows

@@ -70,10 +70,10 @@ void KernelFrame::setArgumentAttributes() {
       writesOutputs |= tensor.isOutput;
       isRead = !tensor.isOutput && !argument.isWritten;
     } else if (argument.kind == KernelArgument::Workspace) {
-      // As f32, only a kernel that writes the outputs reads it.
+      // As f32, only a kernel that writes outputs reads it.
       alignment = kWorkspaceAlignment;
-      isRead = argument.isCopy || argument.isOfType ? !argument.isWritten
-                                                    : writesOutputs;
+      isRead = !argument.isWritten &&
+               (argument.isCopy || argument.isOfType || writesOutputs);
     } else {
       continue;
     }
@@ -201,25 +201,17 @@ Value KernelFrame::findWorkspace(bool isOfType) {
   llvm_unreachable("the kernel takes no such workspace");
 }
 
-SmallVector<OpFoldResult>
-KernelFrame::getRowMajorStrides(ArrayRef<OpFoldResult> shape) {
+Value KernelFrame::viewWorkspace(OpFoldResult offset,
+                                 ArrayRef<OpFoldResult> shape) {
   SmallVector<OpFoldResult> strides(shape.size(), b.getIndexAttr(1));
   for (size_t axis = shape.size() - 1; axis > 0; --axis)
     strides[axis - 1] = multiply(strides[axis], shape[axis]);
-  return strides;
-}
-
-Value KernelFrame::viewWorkspace(OpFoldResult offset,
-                                 ArrayRef<OpFoldResult> shape) {
   return makeView(findWorkspace(/*isOfType=*/false),
-                  add(getEndOfCopy(), offset), shape,
-                  getRowMajorStrides(shape));
+                  add(getEndOfCopy(), offset), shape, strides);
 }
 
 Value KernelFrame::viewWorkspaceOfType(OpFoldResult offset,
                                        ArrayRef<OpFoldResult> shape,
                                        ArrayRef<OpFoldResult> strides) {
-  return makeView(findWorkspace(/*isOfType=*/true), offset, shape,
-                  strides.empty() ? getRowMajorStrides(shape)
-                                  : SmallVector<OpFoldResult>(strides));
+  return makeView(findWorkspace(/*isOfType=*/true), offset, shape, strides);
 }

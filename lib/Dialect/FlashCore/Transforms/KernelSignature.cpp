@@ -112,10 +112,9 @@ void KernelSignature::addCopy(SmallVectorImpl<KernelArgument> &arguments,
 }
 
 void KernelSignature::addWorkspaceOf(SmallVectorImpl<KernelArgument> &arguments,
-                                     StringRef tensor, bool isWritten) const {
+                                     StringRef tensor) const {
   KernelArgument workspace{KernelArgument::Workspace, getTensorIndex(tensor)};
   workspace.isOfType = true;
-  workspace.isWritten = isWritten;
   addPointer(arguments, workspace);
 }
 

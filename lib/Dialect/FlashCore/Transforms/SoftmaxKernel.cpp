@@ -33,11 +33,12 @@ constexpr int64_t kColumns = 4;
 
 class SoftmaxBuilder {
 public:
+  /// P is of type `half`.
   SoftmaxBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                 UnfusedWorkspace &workspace)
-      : b(b), frame(frame), columns(asValue(workspace.getColumns())),
-        scores(workspace.viewScores()),
-        probabilities(workspace.viewProbabilities()) {}
+                 UnfusedWorkspace &workspace, Type half)
+      : b(b), frame(frame), half(half),
+        columns(asValue(workspace.getColumns())),
+        scores(workspace.viewScores()), pairs(workspace.viewPairs()) {}
 
   void build();
 
@@ -75,7 +76,8 @@ private:
 
   ImplicitLocOpBuilder &b;
   KernelFrame &frame;
-  Value columns, scores, probabilities;
+  Type half;
+  Value columns, scores, pairs;
   Value batch, head, query, lane;
 };
 } // namespace
@@ -194,7 +196,6 @@ SoftmaxBuilder::Sums SoftmaxBuilder::addSink(Sums row) {
 }
 
 void SoftmaxBuilder::writeProbabilities(Value max, Value inverse) {
-  Type element = cast<MemRefType>(probabilities.getType()).getElementType();
   Value offset = getOffset(max);
   scf::ForOp loop = buildWalk({});
   OpBuilder::InsertionGuard guard(b);
@@ -206,11 +207,13 @@ void SoftmaxBuilder::writeProbabilities(Value max, Value inverse) {
         arith::MulFOp::create(b, exponentiate(score, offset), inverse));
   Value p = vector::FromElementsOp::create(
       b, VectorType::get({kColumns}, b.getF32Type()), weights);
-  p = arith::TruncFOp::create(b, VectorType::get({kColumns}, element), p);
-  vector::StoreOp::create(
-      b, p, probabilities, ValueRange{batch, head, query, column},
-      /*nontemporal=*/false,
-      llvm::MaybeAlign(kColumns * element.getIntOrFloatBitWidth() / 8));
+  p = arith::TruncFOp::create(b, VectorType::get({kColumns}, half), p);
+  p = vector::BitCastOp::create(
+      b, VectorType::get({kColumns / 2}, b.getF32Type()), p);
+  Value pair = arith::DivUIOp::create(b, column, index(2));
+  vector::StoreOp::create(b, p, pairs, ValueRange{batch, head, query, pair},
+                          /*nontemporal=*/false,
+                          llvm::MaybeAlign(kColumns / 2 * sizeof(float)));
 }
 
 void SoftmaxBuilder::writeLse(Sums row, Value isEmpty) {
@@ -246,7 +249,7 @@ void SoftmaxBuilder::build() {
 }
 
 gpu::GPUFuncOp
-mlir::flashcore::buildSoftmaxKernel(ImplicitLocOpBuilder &b,
+mlir::flashcore::buildSoftmaxKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                                     const AttentionSignature &signature,
                                     StringRef name) {
   KernelFrame frame(b, signature, signature.getSoftmaxArguments(), name,
@@ -254,6 +257,7 @@ mlir::flashcore::buildSoftmaxKernel(ImplicitLocOpBuilder &b,
                     signature.toSoftmaxDictionary(b.getContext(), kSoftmaxRows,
                                                   kSoftmaxThreads));
   UnfusedWorkspace workspace(frame, signature.getTileKeys());
-  SoftmaxBuilder(b, frame, workspace).build();
+  SoftmaxBuilder(b, frame, workspace, op.getQueryType().getElementType())
+      .build();
   return frame.getFunc();
 }

@@ -258,7 +258,7 @@ void KernelBuilder::buildUnfused(Kernels &kernels, const std::string &name) {
   kernels.attention = buildUnfusedScoresKernel(b, op, signature, schedule, name,
                                                getDescription());
   b.setInsertionPointAfter(kernels.attention);
-  kernels.softmax = buildSoftmaxKernel(b, signature, name + "_softmax");
+  kernels.softmax = buildSoftmaxKernel(b, op, signature, name + "_softmax");
   b.setInsertionPointAfter(kernels.softmax);
   kernels.values =
       buildMainKernel(signature.getValuesArguments(), name + "_values",

@@ -41,13 +41,13 @@ Value UnfusedWorkspace::viewScores() {
                               frame.getSize(Dim::SeqlenQ), columns});
 }
 
-Value UnfusedWorkspace::viewProbabilities() {
+Value UnfusedWorkspace::viewPairs() {
   ImplicitLocOpBuilder &b = frame.getBuilder();
-  OpFoldResult begin =
-      frame.multiply(frame.multiply(countRows(), columns), b.getIndexAttr(2));
-  return frame.viewWorkspaceOfType(
-      begin, {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ),
-              frame.getSize(Dim::SeqlenQ), columns});
+  return frame.viewWorkspace(
+      frame.multiply(countRows(), columns),
+      {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ),
+       frame.getSize(Dim::SeqlenQ),
+       apply(b, b.getAffineDimExpr(0).floorDiv(2), {columns})});
 }
 
 Value UnfusedWorkspace::viewTile(Value batch, Value head, OpFoldResult row,

@@ -149,7 +149,8 @@ gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
                                 StringRef name, bool isInvariant);
 
 /// Masked scores and, behind them, P in the workspace: rows of all keys, filled
-/// up to whole tiles, of which `frame` must take those that are asked for.
+/// up to whole tiles. The kernel of `frame` must take it as f32 or, for tiles,
+/// as query's type.
 class UnfusedWorkspace {
 public:
   /// `tileKeys` keys a tile.
@@ -159,8 +160,9 @@ public:
   OpFoldResult getColumns() const { return columns; }
   /// (batch, heads_q, seqlen_q, columns) of f32.
   Value viewScores();
-  /// The same of P, of query's type.
-  Value viewProbabilities();
+  /// P, whose elements are half as large: (batch, heads_q, seqlen_q, columns /
+  /// 2) of f32, two of them each.
+  Value viewPairs();
   /// P of the `rows` query rows of a tile, from `row` on, as the tile takes it.
   Value viewTile(Value batch, Value head, OpFoldResult row, OpFoldResult rows);
 
@@ -185,7 +187,7 @@ gpu::GPUFuncOp buildUnfusedScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                                         fcgpu::ScheduleAttr schedule,
                                         StringRef name,
                                         DictionaryAttr description);
-gpu::GPUFuncOp buildSoftmaxKernel(ImplicitLocOpBuilder &b,
+gpu::GPUFuncOp buildSoftmaxKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                                   const AttentionSignature &signature,
                                   StringRef name);
 

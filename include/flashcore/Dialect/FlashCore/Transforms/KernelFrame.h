@@ -49,9 +49,9 @@ public:
   /// `offset` behind what is there of a copy.
   Value viewWorkspace(OpFoldResult offset, ArrayRef<OpFoldResult> shape);
   /// The same of the elements of a tensor's type that the kernel must take it
-  /// as, and with `strides`, unless there are none.
+  /// as, from the workspace's beginning, with `strides`.
   Value viewWorkspaceOfType(OpFoldResult offset, ArrayRef<OpFoldResult> shape,
-                            ArrayRef<OpFoldResult> strides = {});
+                            ArrayRef<OpFoldResult> strides);
   /// A product of sizes.
   OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
   ImplicitLocOpBuilder &getBuilder() { return b; }
@@ -63,7 +63,6 @@ private:
   OpFoldResult getEndOfCopy();
   OpFoldResult add(OpFoldResult x, OpFoldResult y);
   Value findWorkspace(bool isOfType);
-  SmallVector<OpFoldResult> getRowMajorStrides(ArrayRef<OpFoldResult> shape);
   Value makeView(Value base, OpFoldResult offset, ArrayRef<OpFoldResult> shape,
                  ArrayRef<OpFoldResult> strides);
 

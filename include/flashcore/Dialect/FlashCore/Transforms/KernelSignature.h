@@ -98,10 +98,10 @@ struct KernelArgument {
   int64_t group = 0;
   /// Workspace, TensorMap: of the copy of the tensor that is there.
   bool isCopy = false;
-  /// Workspace: of elements of that tensor's type.
+  /// Workspace: of elements of that tensor's type, which the kernel reads.
   bool isOfType = false;
-  /// Pointer of an input, Workspace of a copy or such elements: the kernel
-  /// writes it.
+  /// Pointer of an input, Workspace of a copy or of a kernel that writes
+  /// outputs as well: the kernel writes it.
   bool isWritten = false;
 };
 
@@ -154,9 +154,9 @@ public:
   /// workspace, of which there is one at most.
   void addCopy(SmallVectorImpl<KernelArgument> &arguments, StringRef tensor,
                bool isWritten) const;
-  /// Lets it have the workspace as elements of the type of `tensor`.
+  /// Lets it read the workspace as elements of the type of `tensor`.
   void addWorkspaceOf(SmallVectorImpl<KernelArgument> &arguments,
-                      StringRef tensor, bool isWritten) const;
+                      StringRef tensor) const;
   /// Elements from a row of the copy of `tensor`, which begins the workspace,
   /// to the next: any kernel can read its rows.
   int64_t getCopyRow(unsigned tensor) const;
