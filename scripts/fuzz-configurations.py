@@ -58,7 +58,7 @@ SCHEDULE = {
     "head-group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
     "key-splits": ([1, 1, 2, 3, 5, 17], [-1, 257, (1 << 63) - 1]),
     "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
-    "softmax": (["online", "one_pass"], ["two_pass"]),
+    "softmax": (["online", "one_pass", "unfused"], ["two_pass"]),
     "grid": (["full", "persistent"], ["tiles"]),
     "product": (["warp", "warp", "warpgroup", "wmma", "thread"], ["block"]),
     "output": (["direct", "bulk"], ["lanes"]),
@@ -420,9 +420,15 @@ class Generator:
         heads = self.rng.choice([1, 1, 1, 2, 4])
         warps = self.rng.choice([1, 2, 3, 4, 8] if heads == 1 else [1, 2])
         values = {name: self.rng.choice(legal) for name, (legal, _) in SCHEDULE.items()}
+        is_unfused = values["softmax"] == "unfused"
+        if is_unfused:
+            heads = 1
+            values |= {"overlap": "none", "row-max": "exact", "row-sum": "add", "key-splits": 1, "grid": "full", "invariance": "none"}
+            if values["query"] == "split":
+                values |= {"query": "shared", "query-steps": 0}
         # Heads and keys are not divided among warps at the same time.
         parts = [1] + [n for n in SCHEDULE["key-warps"][0] if warps % n == 0]
-        key_warps = self.rng.choice(parts) if heads == 1 else 1
+        key_warps = self.rng.choice(parts) if heads == 1 and not is_unfused else 1
         if key_warps > 1 or values["softmax"] == "one_pass":
             values["key-splits"] = 1
         if values["key-splits"] == 1:

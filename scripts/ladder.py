@@ -26,7 +26,7 @@ TITLES = ("B1 H8 S512 D64", "B4 H16 S2048 D64", "B4 H16 S2048 D128")
 
 
 def describe(toolchain, name, chip):
-    """What the kernel of a schedule uses."""
+    """What the kernel of a schedule uses, of several the most that one does."""
     with tempfile.TemporaryDirectory() as folder:
         result = toolchain.run("compile", [
             f"--shape={ladder.DESCRIBED}", f"--schedule={name}", f"--chip={'sm_89' if chip == 'any' else chip}", "--emit=bundle",
@@ -38,7 +38,7 @@ def describe(toolchain, name, chip):
     kernels = attention["kernels"]
     return {
         "registers": max(kernel["resources"]["registers"] for kernel in kernels),
-        "spills": sum(kernel["resources"]["spill_stores"] for kernel in kernels),
+        "spills": max(kernel["resources"]["spill_stores"] for kernel in kernels),
         "shared": max(kernel["dynamic_shared_memory"] for kernel in kernels),
         "blocks": attention["occupancy"]["blocks_per_sm"],
     }
@@ -84,7 +84,7 @@ def describe_page(data):
         cells = [f"{each:.1f} ({best / each:.2f})" for each, best in zip(us, default)]
         lines.append(f"| {name} | {' | '.join(cells)} | {error} |")
     used = [
-        f"What a block of {TITLES[1]} uses, by ptxas, and what ncu counts of all: millions of wavefronts of shared memory, those of bank "
+        f"What a block of {TITLES[1]} uses, by ptxas, of several kernels the most that one does, and what ncu counts of all: millions of wavefronts of shared memory, those of bank "
         "conflicts among them, and the unit of the SM that is busiest, in percent of what it could do. Where none is busy for "
         f"{counters.LIMITING} %, warps wait for each other and for memory.",
         "",

@@ -13,6 +13,7 @@
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ResourceModel.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -40,10 +41,20 @@ static const Cubin *getCubin(const BundleVariant *variant) {
                                              : nullptr;
 }
 
-/// What ptxas says of the kernel of the attention.
-static KernelResources getResources(const BundleVariant &variant) {
-  return variant.cubins.front().kernels.lookup(
-      getMainKernel(variant.kernels).name);
+/// What ptxas says of the kernel of the attention; of three kernels the most
+/// that one of them takes.
+static KernelResources getResources(const BundleVariant &variant,
+                                    const ScheduleChoice &choice) {
+  const Cubin &cubin = variant.cubins.front();
+  KernelResources most =
+      cubin.kernels.lookup(getMainKernel(variant.kernels).name);
+  if (choice.isUnfused())
+    for (const BundleKernel &kernel : variant.kernels) {
+      KernelResources used = cubin.kernels.lookup(kernel.name);
+      most.registers = std::max(most.registers, used.registers);
+      most.spillStores = std::max(most.spillStores, used.spillStores);
+    }
+  return most;
 }
 
 /// Blocks of the grid; of a persistent one the first of two numbers, the other
@@ -57,6 +68,11 @@ getGrid(const Explanation &explanation, const TargetInfo &target) {
   if (!blocks || !splits)
     return std::nullopt;
   int64_t tiles = *blocks * *splits;
+  if (choice.isUnfused()) { // those of the first kernel
+    if (!explanation.problem.seqlenK)
+      return std::nullopt;
+    tiles *= llvm::divideCeil(*explanation.problem.seqlenK, choice.blockN);
+  }
   if (choice.grid == fcgpu::Grid::Full)
     return std::pair(tiles, tiles);
   return std::pair(
@@ -130,7 +146,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                                target.sharedMemoryPerBlock)
                      .str());
   if (const Cubin *cubin = getCubin(variant)) {
-    KernelResources used = getResources(*variant);
+    KernelResources used = getResources(*variant, choice);
     line("registers",
          llvm::formatv("{0} a thread, {1} bytes spilled ({2})", used.registers,
                        used.spillStores, cubin->assembler)
@@ -230,7 +246,7 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
     assembler = cubin->assembler;
     Occupancy found =
         getOccupancy(target, choice.getAllWarps(),
-                     getResources(*variant).registers, sharedBytes);
+                     getResources(*variant, choice).registers, sharedBytes);
     occupancy =
         json::Object{{"blocks_per_sm", found.blocks},
                      {"warps_per_sm", found.blocks * choice.getAllWarps()},

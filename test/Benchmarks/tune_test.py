@@ -104,7 +104,7 @@ class SchedulesTest(unittest.TestCase):
         help = Toolchain(TOOLS, ".").run("compile", ["--help"]).stdout
         for field in schedules.FIELDS:
             if isinstance(field.values[0], str):
-                *words, last = field.values
+                *words, last = field.words
                 wanted = f": {', '.join(words)} or {last}\n"
                 line = re.search(rf"{field.option}=<value>.*\n", help)
                 self.assertTrue(line[0].endswith(wanted), line[0])

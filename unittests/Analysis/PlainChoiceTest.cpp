@@ -108,9 +108,9 @@ TEST(PlainProducts, RefuseWhatTheyCannotDo) {
   ScheduleOptions options = makeOptions(Product::Wmma);
   options.rowSum = RowSum::Mma;
   EXPECT_EQ(refuse(problem, options),
-            "expects key_warps 1, query shared, softmax online, overlap none, "
-            "row_max exact or stale, row_sum add and output direct with "
-            "product wmma, but got another row-sum");
+            "expects key_warps 1, query shared, softmax online or unfused, "
+            "overlap none, row_max exact or stale, row_sum add and output "
+            "direct with product wmma, but got another row-sum");
   EXPECT_EQ(refuse(makeOf(ElementKind::BF16), makeOptions(Product::Wmma)),
             "expects product warp for sm_89, which has no wmma of bf16, but "
             "got wmma");

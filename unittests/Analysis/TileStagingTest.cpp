@@ -141,6 +141,19 @@ TEST(TileStaging, PlainTilesAreInPlace) {
     }
 }
 
+// Rows of P are a warp's own, and go through a ring of its own.
+TEST(TileStaging, EachWarpCopiesItsProbabilities) {
+  ScheduleChoice schedule = makeSchedule();
+  TileStaging staging =
+      chooseStaging(schedule, TileRole::Probabilities, 64, /*isInLoop=*/true);
+  EXPECT_EQ(staging.copy, CopyScope::Warp);
+  EXPECT_EQ(staging.ring, CopyScope::Warp);
+  EXPECT_EQ(staging.number, TileNumber::Turn);
+  EXPECT_EQ(staging.slots, schedule.numStages);
+  EXPECT_EQ(staging.kept, 0);
+  EXPECT_FALSE(staging.inPlace);
+}
+
 TEST(TileStaging, OtherPanelsHaveAllRows) {
   ScheduleChoice schedule = makeWarpgroups(RowSum::Add);
   // A tile in one page, one panel, part of a panel, rows of Q, other copies.

@@ -14,12 +14,18 @@ from ..errors import UserError
 class Field:
     """A field under its name in #fcgpu.schedule and in a tuning file, and the
     values to try: numbers in order, or words. No search changes one that is
-    fixed: a promise about results is no question of speed, and what the ladder
-    has of steps back is never faster."""
+    fixed, or takes a word of `others`: a promise about results is no question
+    of speed, and what the ladder has of steps back is never faster."""
 
     name: str
     values: tuple
     is_fixed: bool = False
+    others: tuple = ()
+
+    @property
+    def words(self):
+        """All that the compiler knows."""
+        return self.values + self.others
 
     @property
     def option(self):
@@ -51,7 +57,7 @@ FIELDS = (
     Field("head_group", (1, 2, 4, 8)),
     Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),
     Field("key_warps", (1, 2, 4, 8)),
-    Field("softmax", ("online", "one_pass")),
+    Field("softmax", ("online", "one_pass"), others=("unfused",)),
     Field("grid", ("full", "persistent")),
     Field("product", ("warp", "warpgroup", "wmma", "thread")),
     Field("output", ("direct", "bulk")),

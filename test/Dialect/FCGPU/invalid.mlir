@@ -432,7 +432,7 @@ func.func @yield_outside_of_map_scores(%score: f32) {
 #unknown_softmax = #fcgpu.schedule<
     chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4, num_stages = 2,
     query = shared, grid_order = query_fastest, min_blocks = 0,
-    // expected-error @+2 {{expected one of [online, one_pass] for How often exponentials are taken anew, got: two_pass}}
+    // expected-error @+2 {{expected one of [online, one_pass, unfused] for How often exponentials are taken anew, got: two_pass}}
     // expected-error @+1 {{failed to parse FCGPU_ScheduleAttr parameter 'softmax' which is to be a `::mlir::fcgpu::Softmax`}}
     softmax = two_pass>
 
@@ -883,6 +883,20 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, row_max = folded, row_sum = mma, product = warpgroup>
+
+// -----
+
+// expected-error @below {{expects head_group 1 with softmax unfused, but got 2; use softmax online}}
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, head_group = 2, softmax = unfused>
+
+// -----
+
+// expected-error @below {{expects product warp or wmma with softmax unfused, whose P is a tile in memory, but got warpgroup}}
+#schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
+  num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 1, softmax = unfused, product = warpgroup>
 
 // -----
 

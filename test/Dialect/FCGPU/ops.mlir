@@ -230,6 +230,14 @@ func.func private @schedule_of_key_parts() attributes {
         num_stages = 2, query = registers, grid_order = query_fastest,
         min_blocks = 0, key_warps = 4, softmax = one_pass>}
 
+// CHECK-LABEL: func.func private @schedule_of_three_kernels()
+// CHECK-SAME:    min_blocks = 1, softmax = unfused, product = wmma, exchange = plain>
+func.func private @schedule_of_three_kernels() attributes {
+    fcgpu.schedule = #fcgpu.schedule<
+        chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
+        num_stages = 2, query = shared, grid_order = query_fastest,
+        min_blocks = 1, softmax = unfused, product = wmma, exchange = plain>}
+
 // CHECK-LABEL: func.func private @schedule_of_a_persistent_grid()
 // CHECK-SAME:    min_blocks = 2, grid = persistent>
 func.func private @schedule_of_a_persistent_grid() attributes {

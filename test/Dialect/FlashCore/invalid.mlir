@@ -1443,3 +1443,57 @@ func.func @c30_sequences(%q: !t, %cu: memref<3xi32>, %counts: memref<1x1x2xi32>,
       outs(%q : !t) block_size(128, 128)
   return
 }
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+
+func.func @c31_no_tile(%t: !t, %p: memref<1x1x16x64xf16>) {
+  // expected-error @below {{'flashcore.attention' op expects probabilities of a tile without stage and lse, but got no tile}}
+  flashcore.attention ins(%t, %t, %t : !t, !t, !t) probabilities(%p : memref<1x1x16x64xf16>) outs(%t : !t)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+
+func.func @c31_stage(%t: !t, %p: memref<1x1x16x64xf16>, %s: memref<1x1x16x16xf32>, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects probabilities of a tile without stage and lse, but got stage}}
+  flashcore.attention ins(%t, %t, %t : !t, !t, !t) probabilities(%p : memref<1x1x16x64xf16>) outs(%s : memref<1x1x16x16xf32>)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i) stage(masked)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+
+func.func @c31_lse(%t: !t, %p: memref<1x1x16x64xf16>, %lse: memref<1x1x16xf32>, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects probabilities of a tile without stage and lse, but got lse}}
+  flashcore.attention ins(%t, %t, %t : !t, !t, !t) probabilities(%p : memref<1x1x16x64xf16>) outs(%t : !t) lse(%lse : memref<1x1x16xf32>)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+
+func.func @c31_element(%t: !t, %p: memref<1x1x16x64xbf16>, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects probabilities of query's element type 'f16', but got 'bf16'}}
+  flashcore.attention ins(%t, %t, %t : !t, !t, !t) probabilities(%p : memref<1x1x16x64xbf16>) outs(%t : !t)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+
+func.func @c31_columns(%t: !t, %p: memref<1x1x16x?xf16>, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects probabilities of a static positive number of columns, but got ?}}
+  flashcore.attention ins(%t, %t, %t : !t, !t, !t) probabilities(%p : memref<1x1x16x?xf16>) outs(%t : !t)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}

@@ -191,6 +191,18 @@ func.func @block_lists(%q: !q, %k: !kv, %v: !kv, %o: !q, %counts: memref<1x?x?xi
   return
 }
 
+// P V alone is a tile, too.
+
+// CHECK-LABEL: func.func @probabilities(
+// CHECK-SAME:    %{{.+}}: memref<1x1x16x64xf16>, %[[P:[^:]+]]: memref<?x1x16x32xf16, {{[^,]+, [^,]+, [^,]+, [^,]+}}>,
+func.func @probabilities(%t: memref<1x1x16x64xf16>, %p: memref<?x1x16x32xf16, strided<[32, 32, ?, 1]>>, %i: index) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) probabilities(%[[P]] : memref<?x1x16x32xf16, strided<[32, 32, ?, 1]>>) outs(
+  flashcore.attention ins(%t, %t, %t : memref<1x1x16x64xf16>, memref<1x1x16x64xf16>, memref<1x1x16x64xf16>)
+      outs(%t : memref<1x1x16x64xf16>) probabilities(%p : memref<?x1x16x32xf16, strided<[32, 32, ?, 1]>>)
+      tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
 // CHECK-LABEL: func.func @sequences_back_to_back(
 // CHECK-SAME:    %[[CU_Q:[^:]+]]: memref<5xi32>, %[[CU_K:[^:]+]]: memref<?xi32>)
 func.func @sequences_back_to_back(

@@ -94,7 +94,7 @@
 // 4 warps * 2 bytes * 64 * (32 + 2 * 64 * 2) = 147456.
 
 // KEY-WARPS-SMEM: error: 'flashcore.attention' op needs 147456 bytes of shared memory (block-m 32, block-n 64, num-stages 2, head_dim 64, for each of 4 warps), but sm_89 allows 101376; use fewer stages or smaller blocks{{$}}
-// SOFTMAX: error: expects softmax to be online or one_pass, but got 'two_pass'{{$}}
+// SOFTMAX: error: expects softmax to be online, one_pass or unfused, but got 'two_pass'{{$}}
 // KEY-WARPS-SPLITS: error: 'flashcore.attention' op expects key-warps 1 where head-group or key-splits is over 1, but got 4{{$}}
 // ONE-PASS-SPLITS: error: 'flashcore.attention' op expects key-splits 1 with softmax one_pass, but got 2{{$}}
 // ONE-PASS-STALE: error: 'flashcore.attention' op expects row-max exact with softmax one_pass, which has no earlier maximum, but got stale{{$}}

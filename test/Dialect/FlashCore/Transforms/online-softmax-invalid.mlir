@@ -190,3 +190,22 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32,
+  num_warps = 1, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 0, softmax = unfused>
+!t = memref<1x1x16x64xf16>
+
+gpu.module @kernels {
+  gpu.func @probabilities_of_other_tiles(%p: !t, %v: !t, %o: !t) kernel {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    // expected-error @below {{'flashcore.attention' op has probabilities of 64 keys a tile, but block_n 32}}
+    flashcore.attention ins(%o, %v, %v : !t, !t, !t) probabilities(%p : !t)
+        outs(%o : !t) tile(%c0, %c0, %c0, %c16, %c0, %c16, %c16, %c0)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
