@@ -39,7 +39,7 @@ FUNCTION_PASSES = ["simplify-kernel", "online-softmax", "promote-shared", "pipel
                    "distribute"]
 OPTIONS = ["chip=sm_80", "chip=sm_86", "chip=sm_90", "block-m=64", "block-m=128", "block-n=32", "num-warps=2", "num-warps=4",
            "num-stages=3", "query=shared", "query=registers", "query=split", "overlap=qk", "row-max=stale", "row-max=folded", "row-max=checked", "row-sum=mma", "min-blocks=2",
-           "key-splits=3", "key-warps=2", "key-warps=4", "softmax=one_pass", "grid=persistent",
+           "key-splits=3", "key-warps=2", "key-warps=4", "softmax=one_pass", "softmax=unfused", "grid=persistent",
            "invariance=batch", "invariance=batch split-keys=128"]
 ABORTS = ("LLVM ERROR", "UNREACHABLE", "Assertion", "Stack dump", "AddressSanitizer", "runtime error:", "terminate called")
 FRAME = re.compile(r"^ *#\d+ 0x[0-9a-f]+ (.*)$", re.MULTILINE)
