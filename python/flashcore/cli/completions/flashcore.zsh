@@ -272,7 +272,7 @@ _shtab_flashcore_compile_options=(
   "--row-max[When the row maximum follows the scores\: exact, stale, folded or checked]:row_max:"
   "--row-sum[What adds up the rows of P\: add or mma]:row_sum:"
   "--schedule[A schedule that has a name, such as scalar, \+async or default (docs\/Ladder.md), for what the other options leave open]:schedule:"
-  "--softmax[How often exponentials are taken anew\: online or one_pass]:softmax:"
+  "--softmax[How often exponentials are taken anew\: online, one_pass or unfused]:softmax:"
   "--split-count[Whether blocks share keys as key_splits says, or as each call wants\: fixed or call]:split_count:"
   "--split-keys[Keys of each part of split ones, counted from the first]:split_keys:"
   "--tuning-file[File with schedules of flashcore-tune, for what the other options leave open]:tuning_file:_files"
