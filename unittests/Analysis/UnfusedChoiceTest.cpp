@@ -85,6 +85,7 @@ TEST(UnfusedChoice, HasTheSharedMemoryOfTheLargerKernel) {
   AttentionProblem problem = makeOf(ElementKind::F16);
   ScheduleOptions options = makeOptions();
   options.exchange = Exchange::Plain;
+  options.blockM = 64;
   ScheduleChoice choice = choose(problem, ada(), options);
   ASSERT_EQ(choice.blockM, 64);
   ASSERT_EQ(choice.blockN, 64);
@@ -126,6 +127,9 @@ TEST(UnfusedChoice, RefusesOtherFields) {
             }),
             "expects query registers or shared with softmax unfused, but got "
             "split");
+  EXPECT_EQ(refuseWith([](auto &o) { o.copies = CopyPath::Producer; }),
+            "expects copies async or registers with softmax unfused, whose "
+            "warps copy for each other, but got producer");
   EXPECT_EQ(refuseWith([](auto &o) { o.invariance = Invariance::Batch; }),
             "expects softmax online with invariance batch, since kernels of "
             "unfused promise nothing of rows, but got unfused");

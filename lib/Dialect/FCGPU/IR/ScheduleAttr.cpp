@@ -285,6 +285,10 @@ static std::optional<std::string> checkUnfused(const ScheduleChoice &choice,
     return llvm::formatv("expects {0} registers or shared with softmax "
                          "unfused, but got split",
                          spell("query", names));
+  if (choice.copies == CopyPath::Producer)
+    return llvm::formatv("expects {0} async or registers with softmax unfused, "
+                         "whose warps copy for each other, but got producer",
+                         spell("copies", names));
   return std::nullopt;
 }
 
