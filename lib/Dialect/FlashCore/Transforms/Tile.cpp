@@ -117,6 +117,7 @@ private:
   OpFoldResult countScores();
   Value allocate(Type element, OpFoldResult count);
   Value viewWorkspace(Type element, OpFoldResult count);
+  void allocateScores();
   void allocateWorkspace();
   void buildUnfusedLaunches(Kernels kernels);
   void buildAppendLaunch(gpu::GPUFuncOp kernel);
@@ -688,18 +689,21 @@ Value KernelBuilder::viewWorkspace(Type element, OpFoldResult count) {
                         ValueRange{asValue(count)}));
 }
 
+/// Room for S and, behind it, for as many elements of P: 4 bytes and 2 each.
+void KernelBuilder::allocateScores() {
+  AffineExpr d0 = b.getAffineDimExpr(0);
+  OpFoldResult scores = countScores();
+  workspace = allocate(b.getI8Type(), apply(d0 * (4 + 2), {scores}));
+  pointers.floats = viewWorkspace(b.getF32Type(), scores);
+  pointers.typed = viewWorkspace(op.getQueryType().getElementType(),
+                                 apply(d0 * (2 + 1), {scores}));
+}
+
 /// Room for a copy of query and for partial results, or for S and P.
 void KernelBuilder::allocateWorkspace() {
+  if (schedule.isUnfused())
+    return allocateScores();
   if (!op.getRotaryCos()) {
-    if (schedule.isUnfused()) {
-      AffineExpr d0 = b.getAffineDimExpr(0);
-      OpFoldResult scores = countScores();
-      workspace = allocate(b.getI8Type(), apply(d0 * 6, {scores}));
-      pointers.floats = viewWorkspace(b.getF32Type(), scores);
-      pointers.typed = viewWorkspace(op.getQueryType().getElementType(),
-                                     apply(d0 * 3, {scores}));
-      return;
-    }
     workspace = allocate(b.getF32Type(), countFloats());
     pointers.floats = getBase(b, workspace);
     return;
