@@ -37,7 +37,8 @@ ROWS = {
     "warpgroup": {
         "mbarrier: init, arrival or wait deleted, twice, of another one; count, "
         "bytes, parity": ["mbarrier.init", "mbarrier.arrive",
-                          "mbarrier.arrive.expect_tx", "mbarrier.try_wait",
+                          "mbarrier.arrive.expect_tx",
+                          "cp.async.mbarrier.arrive", "mbarrier.try_wait",
                           "mbarrier.test_wait"],
         "`wgmma.fence`, commit, wait: deleted, twice, moved, a group more or "
         "less": ["wgmma.fence", "wgmma.commit_group", "wgmma.wait_group"],

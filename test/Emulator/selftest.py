@@ -54,6 +54,7 @@ WARPGROUPS = """
 	.reg .pred 	%p<4>;
 
 	mbarrier.init.shared.b64 	[bars+8], %r9;
+	cp.async.mbarrier.arrive.noinc.shared.b64 	[%r3];
 	setmaxnreg.inc.sync.aligned.u32 	240;
 	// begin inline asm
 	{
@@ -215,6 +216,14 @@ class WarpgroupMutationsTest(unittest.TestCase):
         self.assertIn("[%r4+8], 8192;", expected["at+8"][0])
         self.assertEqual(self.texts("setmaxnreg")["count-8"],
                          ["setmaxnreg.inc.sync.aligned.u32 232;"])
+
+    def test_arrivals_behind_copies(self):
+        edits = self.texts("cp.async.mbarrier.arrive")
+        self.assertEqual(edits["count"],
+                         ["cp.async.mbarrier.arrive.shared.b64 [%r3];"])
+        self.assertEqual(edits["at-once"],
+                         ["mbarrier.arrive.shared.b64 _, [%r3];"])
+        self.assertIn("[%r3+8];", edits["at+8"][0])
 
     def test_bulk_copies(self):
         edits = self.texts("bulk-load")

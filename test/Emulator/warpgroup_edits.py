@@ -1,5 +1,6 @@
 """Edits of what kernels of warpgroups are made of: wgmma and its queue,
-mbarriers, bulk copies, fences of proxies, setmaxnreg.
+mbarriers and cp.async that arrives at them, bulk copies, fences of proxies,
+setmaxnreg.
 
 An edit is (name, new text) of one statement; a move is (group, ordinal, name,
 changes), where changes are (statement, new text) pairs.
@@ -8,8 +9,8 @@ changes), where changes are (statement, new text) pairs.
 import re
 
 import ptx
-from edits import (in_braces, is_number, registers, shift, swap, with_operand,
-                   with_result)
+from edits import (in_braces, is_number, registers, shift, swap, with_opcode,
+                   with_operand, with_result)
 
 # Of a row of 64 columns, and of eight of them, the unit of a swizzle.
 _ROW_BYTES, _PATTERN_BYTES = 128, 1024
@@ -60,6 +61,16 @@ def _arrive(statement, _):
     for distance in _OTHERS:
         yield f"at+{distance}", with_operand(
             statement, index, shift(statement.operands[index], distance))
+
+
+def _arrive_behind(statement, _):
+    yield from _arrive(statement, _)
+    counted = ".noinc" in statement.opcode
+    yield "count", with_opcode(
+        statement, statement.opcode.replace(".noinc", "") if counted else
+        statement.opcode.replace(".arrive", ".arrive.noinc"))
+    at_once = statement.opcode.replace("cp.async.", "").replace(".noinc", "")
+    yield "at-once", with_opcode(statement, f"{at_once} _,")
 
 
 def _expect(statement, _):
@@ -173,6 +184,7 @@ EDITS = {
     "mbarrier.init": _init,
     "mbarrier.arrive": _arrive,
     "mbarrier.arrive.expect_tx": _expect,
+    "cp.async.mbarrier.arrive": _arrive_behind,
     "mbarrier.try_wait": _await,
     "mbarrier.test_wait": _await,
     "bulk-load": _load_tile,

@@ -53,8 +53,9 @@ bool Machine::isMorallyStrong(AccessWord earlier, const Inst &inst) const {
 }
 
 /// `what` meets a copy that has not been waited for.
-static void explainInFlight(Finding &finding, const Inst &copy,
-                            const std::string &what, bool isWrite) {
+static void explainInFlight(Finding &finding, const Program &program,
+                            const Inst &copy, const std::string &what,
+                            bool isWrite) {
   bool isBulk = copy.kind == InstKind::BulkCopy;
   finding.otherWhat = isBulk ? "bulk copy in flight" : "cp.async in flight";
   if (isWrite)
@@ -67,9 +68,14 @@ static void explainInFlight(Finding &finding, const Inst &copy,
   finding.rule =
       isBulk ? "what a bulk copy writes may be touched after a wait for the "
                "phase of its mbarrier (PTX ISA 9.7.9.25.4)"
-             : "the thread that issued a cp.async must execute "
-               "cp.async.wait_group (or wait_all) first; other threads also "
-               "need a barrier (PTX ISA 9.7.9.25.3)";
+      : program.arrivesOnCopies
+          ? "what a cp.async writes may be touched after a wait for the phase "
+            "of an mbarrier at which a cp.async.mbarrier.arrive behind it "
+            "arrives, or a cp.async.wait_group of its thread, and a barrier "
+            "for other threads (PTX ISA 9.7.9.25.3, 9.7.13.15.15)"
+          : "the thread that issued a cp.async must execute "
+            "cp.async.wait_group (or wait_all) first; other threads also "
+            "need a barrier (PTX ISA 9.7.9.25.3)";
 }
 
 void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
@@ -104,7 +110,7 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
   bool isAtomic = otherInst.kind == InstKind::Atomic;
   finding.otherWhat = isAtomic ? "atomic" : earlierIsWrite ? "write" : "read";
   if (isAsync) {
-    explainInFlight(finding, otherInst, here + " " + where, isWrite);
+    explainInFlight(finding, program, otherInst, here + " " + where, isWrite);
     addFinding(key, std::move(finding));
     return;
   }

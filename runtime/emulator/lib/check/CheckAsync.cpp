@@ -91,6 +91,33 @@ void Machine::giveTo(Released &released, Warp &warp, unsigned lane) {
   released.proxied = joined(released.proxied, proxiedOf(clock, lane));
 }
 
+/// A lane arrives at an mbarrier behind its copies: what it did itself goes
+/// with mbarrier.arrive only, but a phase that it saw end has ended.
+void Machine::notePhases(CopyArrival &arrival, Warp &warp, unsigned lane) {
+  if (ordersAsync())
+    arrival.phases =
+        joined(arrival.phases, Clock::ofOne(knownOf(warp.clock, lane),
+                                            AsyncAgent::cta(cta->index)));
+}
+
+/// The copies that lanes had issued are done.
+void Machine::giveCopies(Released &released, const CopyArrival &arrival) {
+  if (!ordersAsync())
+    return;
+  released.known = joined(released.known, arrival.phases);
+  if (!arrival.copies)
+    return;
+  const uint32_t agent = AsyncAgent::copiesOf(arrival.warp);
+  auto give = [&](uint32_t threads) {
+    released.known = Clock::with(
+        released.known, {AsyncAgent::cta(cta->index), threads, arrival.copies});
+  };
+  if (arrival.lanes == cta->warps[arrival.warp].launched)
+    return give(Clock::allLanes(agent));
+  forEachLane(arrival.lanes,
+              [&](unsigned lane) { give(Clock::oneLane(agent, lane)); });
+}
+
 /// Lanes have seen a phase complete, with acquire semantics.
 void Machine::takeFrom(Warp &warp, uint32_t lanes, const Released &released) {
   auto take = [&](Knowledge &knowledge) {
@@ -140,7 +167,7 @@ void Machine::checkProxyAccess(Warp &warp, const Inst &inst,
     if (write && write != good) {
       if (write.isAsync() || !segments.isOrdered(write, clock, access.owner))
         report(write, true);
-      else if (!AsyncAgent::isAgent(segments[write.segment()].cta) &&
+      else if (!AsyncAgent::isOfProxy(segments[write.segment()]) &&
                !isProxied(write, clock, access.owner))
         reportNoProxyFence(warp, inst, access, write);
       good = write;

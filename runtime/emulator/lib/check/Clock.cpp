@@ -266,6 +266,15 @@ ClockPtr Clock::ofCta(uint32_t cta, const VectorClock &known) {
   return make(std::move(all), cta);
 }
 
+ClockPtr Clock::ofOne(const ClockPtr &clock, uint32_t cta) {
+  const CtaPtr *epochs = clock ? clock->find(cta) : nullptr;
+  if (!epochs)
+    return nullptr;
+  Ctas one;
+  one.ctas.push_back({cta, *epochs});
+  return make(std::move(one), cta);
+}
+
 static LanePtr with(const LanePtr &epochs, const Clock::Entry &entry) {
   auto lanes = epochs ? std::make_shared<LaneEpochs>(*epochs)
                       : std::make_shared<LaneEpochs>();

@@ -84,6 +84,8 @@ public:
   static ClockPtr join(const ClockPtr &a, const ClockPtr &b);
   /// A clock, which may be null, and one entry more.
   static ClockPtr with(const ClockPtr &clock, const Entry &entry);
+  /// Only what it says of one CTA; null if that is nothing.
+  static ClockPtr ofOne(const ClockPtr &clock, uint32_t cta);
   /// Without what `known` says of the CTA already; null if nothing is left.
   static ClockPtr without(const ClockPtr &clock, uint32_t cta,
                           const VectorClock &known);

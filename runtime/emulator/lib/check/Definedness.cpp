@@ -183,6 +183,7 @@ static const char *nameOfUse(const Inst &inst) {
   case InstKind::BulkCopy:
     return "an address, a coordinate or the size";
   case InstKind::Mbarrier:
+  case InstKind::CpAsyncArrive:
     return "an operand of the mbarrier";
   case InstKind::Wgmma:
     return "a descriptor or the predicate of the product";

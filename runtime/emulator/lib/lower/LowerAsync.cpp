@@ -5,9 +5,10 @@
 //===----------------------------------------------------------------------===//
 //
 // PTX ISA sections 9.7.9.25 (bulk copies), 9.7.13.15
-// (mbarrier) and 9.7.19.5 (setmaxnreg). Addresses are made 64 bits wide and
-// free of offsets here; those of shared memory count from its start, whether
-// they were written as .shared or generic ones.
+// (mbarrier, and where cp.async arrives at one) and 9.7.19.5 (setmaxnreg).
+// Addresses are made 64 bits wide and free of offsets here; those of shared
+// memory count from its start, whether they were written as .shared or generic
+// ones.
 //
 //===----------------------------------------------------------------------===//
 
@@ -124,6 +125,26 @@ bool Lowering::lowerMbarrier() {
   out.isRelease = isArrive && order != 1;
   out.isAcquire = isWait && order != 1;
   setOperands(out, operands, 1);
+  return true;
+}
+
+/// cp.async.mbarrier.arrive{.noinc}{.shared{::cta}}.b64 [addr]
+bool Lowering::lowerCopyArrival() {
+  bool isArrive = mods.take("arrive");
+  bool isCounted = mods.take("noinc");
+  bool isShared = mods.takeOneOf({"shared", "shared::cta"}) >= 0;
+  if (!isArrive || mods.takeType() != ScalarType::B64)
+    return failHere(
+        "expects cp.async.mbarrier.arrive{.noinc}{.shared{::cta}}.b64");
+  uint32_t where;
+  if (!expectOperands(1) || !sharedAddress(inst->operands[0], isShared, where))
+    return false;
+  noteAccess(StateSpace::Shared, 8);
+  program.usesAsyncProxy = true;
+  program.arrivesOnCopies = true;
+  Inst &out = emit(InstKind::CpAsyncArrive, InstClass::Async);
+  out.aux = isCounted ? MbarrierNoIncrement : 0;
+  setOperands(out, {where}, 0);
   return true;
 }
 

@@ -243,6 +243,8 @@ bool Lowering::lowerCpAsync() {
     return failHere("expects cp.async");
   if (mods.take("bulk"))
     return lowerBulkCopy();
+  if (mods.take("mbarrier"))
+    return lowerCopyArrival();
   bool isGroup = false;
   if (!lowerCpAsyncGroup(isGroup) || isGroup)
     return !hasError;

@@ -293,6 +293,7 @@ private:
   uint32_t sumOf(uint32_t address, int64_t offset);
   bool takeSharedSpace();
   bool lowerMbarrier();
+  bool lowerCopyArrival();
   bool mbarrierOperands(MbarrierOp op, bool isShared, bool expectsTx,
                         std::vector<uint32_t> &operands);
   bool lowerBulkCopy();

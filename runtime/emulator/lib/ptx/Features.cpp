@@ -25,8 +25,6 @@ struct Feature {
 
 static constexpr std::string_view textures = "textures";
 static constexpr std::string_view surfaces = "surfaces";
-static constexpr std::string_view copyBarriers =
-    "mbarriers on which cp.async arrives";
 static constexpr std::string_view clusters = "clusters of sm_90";
 static constexpr std::string_view video = "SIMD video instructions";
 static constexpr std::string_view stack = "stack allocation";
@@ -41,7 +39,6 @@ static constexpr Feature opcodes[] = {
     {"sust", surfaces},
     {"sured", surfaces},
     {"suq", surfaces},
-    {"cp.async.mbarrier", copyBarriers},
     {"cp.reduce.async", "reductions by bulk asynchronous copies"},
     {"tensormap", "tensor maps that a kernel changes"},
     {"st.async", "asynchronous stores of sm_90"},

@@ -9,6 +9,12 @@
 // access to the bytes is an error; after it they are that thread's write. The
 // bytes themselves move at the wait (lazy), at the issue (eager), or either.
 //
+// A cp.async.mbarrier.arrive (PTX ISA 9.7.13.15.15) is an arrival that comes
+// when the earlier copies of its thread are done: as late as the rules allow
+// when somebody waits for the phase and nothing but such arrivals and bytes is
+// missing (lazy), with the instruction (eager), or either. Who waits for the
+// phase knows of the copies, not of what else the thread did.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Machine.h"
@@ -16,6 +22,21 @@
 #include <algorithm>
 
 using namespace flashcore::emu;
+
+/// Arrivals on their way of which each is kept.
+static constexpr size_t maxArrivals = 1024;
+/// Groups of a warp of which it is kept which copies they have.
+static constexpr size_t maxCommits = 1024;
+
+/// Whether a copy that is issued now moves its bytes at once.
+bool Machine::isEager() {
+  return options.async == AsyncMode::Eager ||
+         (options.async == AsyncMode::Random && cta->asyncRandom() & 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Issue
+//===----------------------------------------------------------------------===//
 
 /// Puts a copy in flight.
 AsyncCopy &Machine::recordCopy(Warp &warp, const Inst &inst,
@@ -27,6 +48,7 @@ AsyncCopy &Machine::recordCopy(Warp &warp, const Inst &inst,
   copy.pc = pcOf(inst);
   copy.lanes = to.lanes;
   copy.bytes = inst.elementBytes;
+  copy.number = ++warp.issuedCopies;
   copy.segment = warp.clock.segment;
   forEachLane(to.lanes, [&](unsigned lane) {
     copy.group[lane] = warp.committed[lane];
@@ -81,8 +103,7 @@ void Machine::cpAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
   checkShared(warp, inst, to, SharedUse::Async);
   if (options.counters)
     countShared(inst, to);
-  bool eager = options.async == AsyncMode::Eager ||
-               (options.async == AsyncMode::Random && cta->asyncRandom() & 1);
+  bool eager = isEager();
   if (eager)
     transfer(copy, copy.lanes);
   copy.done = eager;
@@ -90,7 +111,16 @@ void Machine::cpAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
 
 void Machine::cpAsyncCommit(Warp &warp, uint32_t lanes) {
   forEachLane(lanes, [&](unsigned lane) { ++warp.committed[lane]; });
+  if (!program.arrivesOnCopies)
+    return;
+  warp.commits.push_back({lanes, warp.issuedCopies});
+  if (warp.commits.size() > maxCommits)
+    warp.commits.pop_front();
 }
+
+//===----------------------------------------------------------------------===//
+// Completion
+//===----------------------------------------------------------------------===//
 
 /// Moves the bytes; a source shorter than the copy is padded with zeros.
 void Machine::transfer(AsyncCopy &copy, uint32_t lanes) {
@@ -113,16 +143,25 @@ void Machine::transfer(AsyncCopy &copy, uint32_t lanes) {
   });
 }
 
-/// From now on the bytes are an ordinary write of this thread.
+/// From now on the bytes are an ordinary write of this thread, or of the agent
+/// of its copies, which others may hear of from an mbarrier.
 void Machine::publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes) {
-  if (!lanes || !(options.checks & (CheckRace | CheckAsync)))
+  if (!lanes || !ordersAsync())
     return;
-  startSegment(warp);
+  uint32_t segment = 0;
+  if (program.arrivesOnCopies) {
+    segment = segments.add({AsyncAgent::cta(cta->index),
+                            AsyncAgent::copiesOf(warp.index), copy.number,
+                            warp.index});
+  } else {
+    startSegment(warp);
+    segment = warp.clock.segment;
+  }
   const unsigned shift = cta->shadow.grainShift;
   AccessWord *writes = cta->shadow.writes.data();
   forEachLane(lanes, [&](unsigned lane) {
     const AccessWord pending(copy.segment, copy.pc, lane, AsyncAccess);
-    const AccessWord mine(warp.clock.segment, copy.pc, lane);
+    const AccessWord mine(segment, copy.pc, lane);
     size_t first = copy.to[lane] >> shift;
     size_t last = (copy.to[lane] + copy.bytes - 1u) >> shift;
     for (size_t cell = first; cell <= last; ++cell)
@@ -131,9 +170,18 @@ void Machine::publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes) {
   });
 }
 
+void Machine::complete(Warp &warp, AsyncCopy &copy, uint32_t lanes) {
+  transfer(copy, lanes);
+  publish(warp, copy, lanes);
+  copy.lanes &= ~lanes;
+}
+
+static void dropCompleted(std::vector<AsyncCopy> &copies) {
+  std::erase_if(copies, [](const AsyncCopy &copy) { return copy.lanes == 0; });
+}
+
 /// imm: groups that may stay in flight; -1 for wait_all.
 void Machine::cpAsyncWait(Warp &warp, const Inst &inst, uint32_t lanes) {
-  bool anyLeft = false;
   for (AsyncCopy &copy : warp.copies) {
     uint32_t arrived = 0;
     forEachLane(copy.lanes & lanes, [&](unsigned lane) {
@@ -142,14 +190,137 @@ void Machine::cpAsyncWait(Warp &warp, const Inst &inst, uint32_t lanes) {
       int64_t newest = inst.imm < 0 ? committed : committed - 1 - inst.imm;
       arrived |= int64_t(copy.group[lane]) <= newest ? 1u << lane : 0u;
     });
-    transfer(copy, arrived);
-    publish(warp, copy, arrived);
-    copy.lanes &= ~arrived;
-    anyLeft |= copy.lanes != 0;
+    complete(warp, copy, arrived);
   }
-  if (!anyLeft)
-    warp.copies.clear();
-  else
-    std::erase_if(warp.copies,
-                  [](const AsyncCopy &copy) { return copy.lanes == 0; });
+  dropCompleted(warp.copies);
+  if (program.arrivesOnCopies)
+    learnCopies(warp, inst, lanes);
+}
+
+/// Lanes have waited for their groups, the copies of which may have arrived
+/// long ago, for an mbarrier.
+void Machine::learnCopies(Warp &warp, const Inst &inst, uint32_t lanes) {
+  forEachLane(lanes, [&](unsigned lane) {
+    uint32_t copies = inst.imm < 0 ? warp.issuedCopies : 0;
+    int64_t left = inst.imm;
+    for (auto it = warp.commits.rbegin(); it != warp.commits.rend(); ++it)
+      if ((it->lanes >> lane & 1) && left-- == 0)
+        copies = it->copies;
+    if (copies)
+      learnAgent(warp, 1u << lane, AsyncAgent::copiesOf(warp.index), 1 + lane,
+                 copies);
+  });
+}
+
+/// A warp has ended. Copies that nobody waited for arrive by themselves, but
+/// for those that an mbarrier will still hear of.
+void Machine::endCopies(Warp &warp) {
+  for (AsyncCopy &copy : warp.copies) {
+    uint32_t awaited = 0;
+    if (cta->async)
+      for (const CopyArrival &arrival : cta->async->arrivals)
+        if (arrival.warp == warp.index && copy.number <= arrival.copies)
+          awaited |= arrival.lanes;
+    transfer(copy, copy.lanes & ~awaited);
+    copy.lanes &= awaited;
+  }
+  dropCompleted(warp.copies);
+}
+
+//===----------------------------------------------------------------------===//
+// Arrivals at mbarriers
+//===----------------------------------------------------------------------===//
+
+/// Makes room for an arrival of a lane, or takes one of those that a phase
+/// expects; false if there is none left.
+bool Machine::expectArrival(Warp &warp, const Inst &inst, unsigned lane,
+                            Mbarrier &barrier, uint64_t address) {
+  checkArrivalPhase(warp, inst, lane, barrier, address);
+  const bool isCounted = inst.aux & MbarrierNoIncrement;
+  if (isCounted ? barrier.missing() > 0 : barrier.pending < maxMbarrierCount) {
+    barrier.pending += !isCounted;
+    return true;
+  }
+  find(
+      FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
+      [&] {
+        const std::string where = "the mbarrier at " + nameShared(address, 8);
+        return isCounted
+                   ? Text{"arrives behind cp.async at " + where +
+                              ", of which 0 of " +
+                              std::to_string(barrier.expected) +
+                              " arrivals are missing in phase " +
+                              std::to_string(barrier.phase),
+                          "with .noinc each arrival must be one of those that "
+                          "were given at init (PTX ISA 9.7.13.15.15)"}
+                   : Text{"raises the pending count of " + where + " to " +
+                              std::to_string(barrier.pending + 1),
+                          "an mbarrier counts 1 to 1048575 arrivals (PTX ISA "
+                          "9.7.13.15.1)"};
+      },
+      address, 8);
+  return false;
+}
+
+/// Operand: the address.
+void Machine::arriveBehindCopies(Warp &warp, const Inst &inst, uint32_t lanes) {
+  std::deque<CopyArrival> &arrivals = cta->async->arrivals;
+  std::vector<CopyArrival> mine; // one for each mbarrier
+  const uint64_t *addresses =
+      warp.reg<uint64_t>(program.operands[inst.firstOperand]);
+  forEachLane(lanes, [&](unsigned lane) {
+    const uint64_t address = addresses[lane];
+    if (!isBulkShared(warp, inst, lane, address, 8, 8))
+      return;
+    Mbarrier *barrier = findMbarrier(warp, inst, lane, address);
+    if (!barrier || !expectArrival(warp, inst, lane, *barrier, address))
+      return;
+    ++barrier->coming;
+    auto it =
+        std::find_if(mine.begin(), mine.end(), [&](const CopyArrival &one) {
+          return one.mbarrier == address;
+        });
+    if (it == mine.end())
+      it = mine.insert(it, {address, warp.index, 0, warp.issuedCopies, {}});
+    it->lanes |= 1u << lane;
+    notePhases(*it, warp, lane);
+  });
+  ++changes;
+  for (CopyArrival &arrival : mine) {
+    Mbarrier &barrier = cta->async->mbarriers.at(arrival.mbarrier);
+    if (isEager()) {
+      completeArrival(arrival);
+      settle(barrier, arrival.mbarrier);
+      continue;
+    }
+    if (barrier.missing() <= 0)
+      wakeMbarrier(arrival.mbarrier);
+    arrivals.push_back(std::move(arrival));
+  }
+  // A kernel that never waits must not take memory without bound.
+  while (arrivals.size() > maxArrivals)
+    deliver(arrivals.front().mbarrier);
+  if (ordersAsync())
+    warp.clock.startEpoch();
+}
+
+void Machine::completeArrival(const CopyArrival &arrival) {
+  Warp &warp = cta->warps[arrival.warp];
+  for (AsyncCopy &copy : warp.copies)
+    if (copy.number <= arrival.copies)
+      complete(warp, copy, copy.lanes & arrival.lanes);
+  dropCompleted(warp.copies);
+  Mbarrier &barrier = cta->async->mbarriers.at(arrival.mbarrier);
+  const int64_t count = std::popcount(arrival.lanes);
+  barrier.pending -= count;
+  barrier.coming -= count;
+  barrier.arriver = Mbarrier::several; // nobody knows of the end but by a wait
+  giveCopies(barrier.arriving, arrival);
+}
+
+/// The mbarrier is none any more.
+void Machine::dropArrivals(uint64_t mbarrier) {
+  std::erase_if(cta->async->arrivals, [&](const CopyArrival &arrival) {
+    return arrival.mbarrier == mbarrier;
+  });
 }

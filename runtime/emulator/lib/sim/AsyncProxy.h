@@ -10,9 +10,11 @@
 // To the order of accesses (Shadow.h), what the async proxy does is done by
 // agents: one for each mbarrier (the copies that complete on it), one for each
 // warpgroup (what its products read), and one for each thread (what its bulk
-// stores read). They belong to a CTA of their own, so that no thread ever knows
-// of them but by waiting: a wait adds an entry "this agent, up to this epoch"
-// to what the thread knows, and from there on it passes on like any other.
+// stores read). So are the copies of cp.async, one agent for each thread, in
+// programs where an mbarrier may hear of them. They belong to a CTA of their
+// own, so that no thread ever knows of them but by waiting: a wait adds an
+// entry "this agent, up to this epoch" to what the thread knows, and from there
+// on it passes on like any other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +31,8 @@
 namespace flashcore::emu {
 
 inline constexpr unsigned warpgroupWarps = 4;
+/// Arrivals that an mbarrier can count, and bytes either way.
+inline constexpr int64_t maxMbarrierCount = (1 << 20) - 1;
 inline constexpr unsigned maxWarpgroups = maxWarps / warpgroupWarps;
 /// Slots of those who read shared memory asynchronously: the warpgroups, and
 /// all bulk stores together.
@@ -41,8 +45,16 @@ struct AsyncAgent {
   static bool isAgent(uint32_t cta) { return cta >> 31; }
   static uint32_t bulkOf(uint32_t warp) { return warp; }
   static uint32_t warpgroup(uint32_t group) { return maxWarps + group; }
+  static uint32_t copiesOf(uint32_t warp) {
+    return maxWarps + maxWarpgroups + warp;
+  }
   static uint32_t mbarrier(uint32_t number) {
-    return maxWarps + maxWarpgroups + number;
+    return 2 * maxWarps + maxWarpgroups + number;
+  }
+  /// What cp.async writes it writes as its thread would, past no proxy.
+  static bool isOfProxy(const Segment &segment) {
+    return isAgent(segment.cta) &&
+           (segment.warp < copiesOf(0) || segment.warp >= copiesOf(maxWarps));
   }
 };
 
@@ -53,7 +65,8 @@ struct Released {
 
 struct Mbarrier {
   uint32_t expected = 0; // arrivals of a phase
-  int64_t pending = 0;   // that are missing in this one
+  int64_t pending = 0;   // that have not come in this one
+  int64_t coming = 0;    // of these, on their way behind cp.async
   int64_t bytes = 0;     // expected but not complete
   uint32_t phase = 0;    // phases that are complete
   uint32_t agent = 0;
@@ -62,6 +75,18 @@ struct Mbarrier {
   uint32_t arriver = nobody;
   AccessWord init;
   Released arriving, complete;
+
+  int64_t missing() const { return pending - coming; }
+};
+
+/// A cp.async.mbarrier.arrive: one arrival of each of some lanes, on its way
+/// until the copies are done that they had issued.
+struct CopyArrival {
+  uint64_t mbarrier = 0;
+  uint32_t warp = 0, lanes = 0;
+  uint32_t copies = 0; // those of the warp that have a number up to this
+  /// The ends of phases that the lanes knew of.
+  ClockPtr phases;
 };
 
 /// Lanes that wait; Launch.cpp's unblock lets them try again when nothing else
@@ -156,6 +181,7 @@ struct AsyncState {
   /// How often waits were given up in a row; see Machine::endWaits.
   unsigned giveUps = 0;
   std::deque<BulkCopy> copies;
+  std::deque<CopyArrival> arrivals;
   std::vector<BulkGroups> bulk; // by thread
   Warpgroup warpgroups[maxWarpgroups];
   std::vector<AsyncWarp> warps;

@@ -351,8 +351,7 @@ void Machine::issueBulk(Warp &warp, const Inst &inst, BulkCopy copy) {
       checkProxyAccess(warp, inst, access);
     }
   }
-  bool eager = options.async == AsyncMode::Eager ||
-               (options.async == AsyncMode::Random && cta->asyncRandom() & 1);
+  bool eager = isEager();
   const uint64_t address = copy.mbarrier;
   const bool isLoad = copy.isLoad;
   if (eager)
@@ -364,7 +363,7 @@ void Machine::issueBulk(Warp &warp, const Inst &inst, BulkCopy copy) {
   Mbarrier &barrier = cta->async->mbarriers.at(address);
   if (eager)
     deliver(address);
-  else if (barrier.pending <= 0)
+  else if (barrier.missing() <= 0)
     wakeMbarrier(address);
 }
 
@@ -400,11 +399,17 @@ void Machine::moveBulk(BulkCopy &copy) {
   }
 }
 
-/// The loads that an mbarrier hears of arrive.
+/// The loads that an mbarrier hears of arrive, and so does cp.async there.
 void Machine::deliver(uint64_t mbarrier) {
   AsyncState &async = *cta->async;
   Mbarrier &barrier = async.mbarriers.at(mbarrier);
   bool any = false;
+  std::erase_if(async.arrivals, [&](const CopyArrival &arrival) {
+    if (arrival.mbarrier != mbarrier)
+      return false;
+    completeArrival(arrival);
+    return any = true;
+  });
   std::erase_if(async.copies, [&](BulkCopy &copy) {
     if (!copy.isLoad || copy.mbarrier != mbarrier)
       return false;
@@ -414,8 +419,11 @@ void Machine::deliver(uint64_t mbarrier) {
              mbarrier, -static_cast<int64_t>(copy.bytes));
     return any = true;
   });
-  if (any)
-    settle(barrier, mbarrier);
+  if (!any)
+    return;
+  if (spin)
+    spin->hasChanged = true;
+  settle(barrier, mbarrier);
 }
 
 /// imm: groups of the thread that may stay in flight.

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 using namespace flashcore::emu;
 
@@ -56,11 +57,12 @@ int Machine::pickGroup(Warp &warp) {
   return best;
 }
 
-void Machine::runWarp(Warp &warp, uint64_t budget) {
+/// True if it gave way to others, as it waits for what they do.
+bool Machine::runWarp(Warp &warp, uint64_t budget) {
   while (budget && !halted && !ctaFailed) {
     int group = pickGroup(warp);
     if (group < 0)
-      return;
+      return false;
     active = static_cast<uint32_t>(group);
     uint64_t turn =
         warp.groups.size() > 1 ? std::min(budget, divergedTurn) : budget;
@@ -76,7 +78,7 @@ void Machine::runWarp(Warp &warp, uint64_t budget) {
     warp.executed += turn - left;
     if (speculation && !speculation->count(turn - left)) {
       halted = true;
-      return;
+      return false;
     }
     if (options.maxInstructions && instructions > options.maxInstructions) {
       const Inst &inst =
@@ -88,7 +90,11 @@ void Machine::runWarp(Warp &warp, uint64_t budget) {
       });
       halted = true;
     }
+    // Lanes further on may be the ones that it waits for.
+    if (std::exchange(givesWay, false) && warp.groups.size() == 1)
+      return true;
   }
+  return false;
 }
 
 /// Where another group waits for this one, to run on together.
@@ -362,10 +368,8 @@ Machine::Step Machine::exitLanes(Warp &warp, uint32_t lanes) {
   } else {
     warp.groups.erase(warp.groups.begin() + active);
   }
-  // Copies of an ended thread that nobody waited for still arrive.
   if (!warp.live)
-    for (AsyncCopy &copy : warp.copies)
-      transfer(copy, copy.lanes);
+    endCopies(warp);
   if (!warp.live && cta->async) {
     endBulk(warp);
     endProducts(warp);

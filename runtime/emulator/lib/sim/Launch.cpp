@@ -295,6 +295,8 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
       1, LaneGroup{0, warp.launched, LaneGroup::State::Ready, false});
   warp.copies.clear();
   std::fill(std::begin(warp.committed), std::end(warp.committed), 0u);
+  warp.issuedCopies = 0;
+  warp.commits.clear();
   warp.turns = 0;
   warp.probeGap = 0;
   warp.hasActed = false;

@@ -77,12 +77,18 @@ struct AsyncCopy {
   uint32_t pc = 0;
   uint32_t lanes = 0; // not completed yet
   uint8_t bytes = 0;
-  bool done = false; // the bytes are there already (eager); only rules remain
+  bool done = false;   // the bytes are there already (eager); only rules remain
+  uint32_t number = 0; // among those of the warp, from 1
   uint32_t segment = 0;
   uint32_t group[warpSize];
   uint32_t to[warpSize];
   const uint8_t *from[warpSize];
   uint8_t fromBytes[warpSize];
+};
+
+/// A cp.async.commit_group of some lanes: it has their copies up to a number.
+struct CopyCommit {
+  uint32_t lanes = 0, copies = 0;
 };
 
 /// Turns a diverged warp takes before lanes further on get one.
@@ -221,6 +227,10 @@ struct Warp {
   WarpClock clock;
   std::vector<AsyncCopy> copies;
   uint32_t committed[warpSize];
+  uint32_t issuedCopies = 0;
+  /// The latest of its cp.async.commit_group, if an mbarrier may hear of
+  /// copies.
+  std::deque<CopyCommit> commits;
   std::vector<uint8_t> local; // lane after lane
   UndefinedBits localUndefined;
   LabelFrame labels;
@@ -335,6 +345,8 @@ struct Cta {
   /// way, or any instruction if there is none.
   uint64_t repeatsSince = UINT64_MAX;
   uint32_t repeatsAt = 0;
+  /// The last wait for an mbarrier, or read, on this way.
+  SpinRead repeatsFor;
   /// Seeded for each CTA, so that nothing depends on who ran before.
   std::mt19937_64 scheduleRandom, asyncRandom;
 };
@@ -414,6 +426,8 @@ private:
   void runTurn(Warp &warp, uint64_t length);
   void reportSpins(uint64_t unstarted);
   void reportRepeats(uint64_t unstarted);
+  bool isPhaseWait(const SpinRead &read) const;
+  std::string describeWait(const SpinRead &read) const;
   void noteSpinRead(const Inst &inst, StateSpace space,
                     const LaneAccess &access,
                     uint8_t *const (&hosts)[warpSize]);
@@ -430,7 +444,7 @@ private:
                    bool isWrite);
 
   // Interpreter.cpp.
-  void runWarp(Warp &warp, uint64_t budget);
+  bool runWarp(Warp &warp, uint64_t budget);
   int pickGroup(Warp &warp);
   void mergeGroups(Warp &warp);
   uint32_t meetingPoint(Warp &warp);
@@ -638,8 +652,17 @@ private:
                         uint8_t *const (&fromHosts)[warpSize]);
   void cpAsyncCommit(Warp &warp, uint32_t lanes);
   void cpAsyncWait(Warp &warp, const Inst &inst, uint32_t lanes);
+  void learnCopies(Warp &warp, const Inst &inst, uint32_t lanes);
+  bool isEager();
   void transfer(AsyncCopy &copy, uint32_t lanes);
   void publish(Warp &warp, const AsyncCopy &copy, uint32_t lanes);
+  void complete(Warp &warp, AsyncCopy &copy, uint32_t lanes);
+  void endCopies(Warp &warp);
+  bool expectArrival(Warp &warp, const Inst &inst, unsigned lane,
+                     Mbarrier &barrier, uint64_t address);
+  void arriveBehindCopies(Warp &warp, const Inst &inst, uint32_t lanes);
+  void completeArrival(const CopyArrival &arrival);
+  void dropArrivals(uint64_t mbarrier);
 
   // Mbarrier.cpp.
   Step asyncProxy(Warp &warp, const Inst &inst, uint32_t lanes);
@@ -656,6 +679,8 @@ private:
   void initMbarrier(Warp &warp, const Inst &inst, unsigned lane,
                     uint64_t address, uint32_t count);
   void updateMbarrier(Warp &warp, const Inst &inst, unsigned lane);
+  void invalidate(Warp &warp, const Inst &inst, unsigned lane,
+                  const Mbarrier &barrier, uint64_t address);
   void checkArrivalPhase(Warp &warp, const Inst &inst, unsigned lane,
                          const Mbarrier &barrier, uint64_t address);
   void arriveAt(Warp &warp, const Inst &inst, unsigned lane, Mbarrier &barrier,
@@ -721,6 +746,8 @@ private:
   bool isProxied(AccessWord write, const WarpClock &clock, unsigned lane) const;
   void fenceProxy(Warp &warp, uint32_t lanes);
   void giveTo(Released &released, Warp &warp, unsigned lane);
+  void notePhases(CopyArrival &arrival, Warp &warp, unsigned lane);
+  void giveCopies(Released &released, const CopyArrival &arrival);
   void takeFrom(Warp &warp, uint32_t lanes, const Released &released);
   void learnAgent(Warp &warp, uint32_t lanes, uint32_t agent, uint32_t threads,
                   uint32_t epoch);
@@ -892,8 +919,9 @@ private:
   std::vector<uint32_t> initTemplate;
 
   std::deque<Cta> resident;
-  Cta *cta = nullptr;  // the one that runs
-  uint32_t active = 0; // group of the running warp
+  Cta *cta = nullptr;    // the one that runs
+  uint32_t active = 0;   // group of the running warp
+  bool givesWay = false; // it found a phase not complete
   uint64_t instructions = 0;
   bool halted = false;
   bool ctaFailed = false;

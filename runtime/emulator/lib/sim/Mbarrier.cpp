@@ -11,7 +11,8 @@
 // try_wait may take its time: lanes for which it would fail are set aside until
 // the phase is complete. It may also fail at last, and a kernel may do
 // something else then: when nothing else can run, all waits fail, a number of
-// times in a row; what still waits then is a deadlock.
+// times in a row; what still waits then is a deadlock. A test_wait that fails
+// ends the turn of its warp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,6 @@ using namespace flashcore::emu;
 
 /// Waits that fail in a row with no arrival in between.
 static constexpr unsigned maxGiveUps = 64;
-static constexpr int64_t maxCount = (1 << 20) - 1;
 
 static MbarrierOp opOf(const Inst &inst) {
   return static_cast<MbarrierOp>(inst.mode);
@@ -43,6 +43,9 @@ Machine::Step Machine::asyncProxy(Warp &warp, const Inst &inst,
     return Step::Next;
   case InstKind::Mbarrier:
     return mbarrier(warp, inst, lanes);
+  case InstKind::CpAsyncArrive:
+    arriveBehindCopies(warp, inst, lanes);
+    return Step::Next;
   case InstKind::BulkCopy:
     bulkCopy(warp, inst, lanes);
     return Step::Next;
@@ -164,7 +167,7 @@ std::string Machine::describeWait(const AsyncWaiter &waiter) const {
   if (it == async.mbarriers.end())
     return text + ", which is gone";
   const Mbarrier &barrier = it->second;
-  text += ", of which " + std::to_string(barrier.pending) + " of " +
+  text += ", of which " + std::to_string(barrier.missing()) + " of " +
           std::to_string(barrier.expected) + " arrivals are missing";
   if (barrier.bytes > 0)
     text += " and " + std::to_string(barrier.bytes) + " bytes have not come";
@@ -219,7 +222,7 @@ void Machine::initMbarrier(Warp &warp, const Inst &inst, unsigned lane,
                            uint64_t address, uint32_t count) {
   AsyncState &async = *cta->async;
   bool isTaken = isOnMbarrier(address, 8);
-  if (isTaken || count < 1 || count > maxCount)
+  if (isTaken || count < 1 || count > maxMbarrierCount)
     find(
         FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
         [&] {
@@ -234,6 +237,7 @@ void Machine::initMbarrier(Warp &warp, const Inst &inst, unsigned lane,
                             "9.7.13.15.1)"};
         },
         address, 8);
+  dropArrivals(address);
   Mbarrier &barrier = async.mbarriers[address];
   barrier = Mbarrier();
   barrier.expected = std::max(1u, count);
@@ -294,15 +298,15 @@ void Machine::settle(Mbarrier &barrier, uint64_t address) {
                            Clock::allLanes(barrier.agent), barrier.phase});
     barrier.arriving = {};
   }
-  // Bytes that only wait for somebody who waits for them.
-  if (isOver || barrier.pending <= 0)
+  // Bytes and arrivals that only wait for somebody who waits for them.
+  if (isOver || barrier.missing() <= 0)
     wakeMbarrier(address);
 }
 
 void Machine::addBytes(Warp &warp, const Inst &inst, unsigned lane,
                        Mbarrier &barrier, uint64_t address, int64_t bytes) {
   barrier.bytes += bytes;
-  if (barrier.bytes >= -maxCount && barrier.bytes <= maxCount)
+  if (barrier.bytes >= -maxMbarrierCount && barrier.bytes <= maxMbarrierCount)
     return;
   find(
       FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
@@ -344,7 +348,7 @@ void Machine::checkArrivalPhase(Warp &warp, const Inst &inst, unsigned lane,
 
 void Machine::arriveAt(Warp &warp, const Inst &inst, unsigned lane,
                        Mbarrier &barrier, uint64_t address, uint32_t count) {
-  const uint32_t missing = static_cast<uint32_t>(barrier.pending);
+  const uint32_t missing = static_cast<uint32_t>(barrier.missing());
   if (count < 1 || count > missing)
     find(
         FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
@@ -379,6 +383,23 @@ void Machine::arriveAt(Warp &warp, const Inst &inst, unsigned lane,
     });
 }
 
+void Machine::invalidate(Warp &warp, const Inst &inst, unsigned lane,
+                         const Mbarrier &barrier, uint64_t address) {
+  if (barrier.coming)
+    find(
+        FindingKind::InvalidMbarrier, warp, inst, 1u << lane,
+        [&] {
+          return Text{"mbarrier.inval at " + nameShared(address, 8) +
+                          ", at which " + std::to_string(barrier.coming) +
+                          " arrivals of cp.async.mbarrier.arrive have not come",
+                      "a wait for their phase must come first (PTX ISA "
+                      "9.7.13.15.3)"};
+        },
+        address, 8);
+  dropArrivals(address);
+  cta->async->mbarriers.erase(address);
+}
+
 /// All operations but the waits, of one lane.
 void Machine::updateMbarrier(Warp &warp, const Inst &inst, unsigned lane) {
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
@@ -392,10 +413,8 @@ void Machine::updateMbarrier(Warp &warp, const Inst &inst, unsigned lane) {
   Mbarrier *barrier = findMbarrier(warp, inst, lane, address);
   if (!barrier)
     return;
-  if (op == MbarrierOp::Inval) {
-    cta->async->mbarriers.erase(address);
-    return;
-  }
+  if (op == MbarrierOp::Inval)
+    return invalidate(warp, inst, lane, *barrier, address);
   if (op == MbarrierOp::ExpectTx || op == MbarrierOp::CompleteTx) {
     int64_t bytes = count;
     addBytes(warp, inst, lane, *barrier, address,
@@ -464,7 +483,7 @@ Machine::Step Machine::waitForPhase(Warp &warp, const Inst &inst,
              isOver(*barrier, inst, warp.reg<uint32_t>(ops[2])[lane],
                     warp.reg<uint64_t>(ops[2])[lane]);
     };
-    if (!isMet() && barrier->pending <= 0)
+    if (!isMet() && barrier->missing() <= 0)
       deliver(addresses[lane]);
     if (isMet()) {
       done |= 1u << lane;
@@ -487,8 +506,15 @@ Machine::Step Machine::waitForPhase(Warp &warp, const Inst &inst,
       });
   }
   setPredicate(warp, ops[0], done, lanes);
-  if (spin && !done)
+  if (done || opOf(inst) != MbarrierOp::TestWait)
+    return Step::Next;
+  if (spin)
     spin->lastRead = {pcOf(inst), first, StateSpace::Shared, waiter.object,
                       8,          true,  waiter.phase};
-  return Step::Next;
+  if (spin && !spin->isOfCta)
+    return Step::Next;
+  // It may well come back at once, for as long as nobody else gets a turn.
+  givesWay = true;
+  ++current(warp).pc;
+  return Step::Blocked;
 }

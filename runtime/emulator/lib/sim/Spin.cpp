@@ -163,6 +163,7 @@ bool Machine::isRepeating(Cta &owner) {
   for (const Warp &warp : owner.warps)
     if (owner.repeatsAt == UINT32_MAX && !warp.groups.empty())
       owner.repeatsAt = warp.groups[0].pc;
+  owner.repeatsFor = spin->lastRead;
   owner.executed += instructions - start;
   spin.reset();
   return isSame;
@@ -198,8 +199,10 @@ void Machine::runTurn(Warp &warp, uint64_t length) {
       continue;
     }
     uint64_t before = changes;
-    runWarp(warp, std::min(warp.probeAt, end) - warp.executed);
+    bool gaveWay = runWarp(warp, std::min(warp.probeAt, end) - warp.executed);
     warp.hasActed |= changes != before;
+    if (gaveWay)
+      return;
   }
 }
 
@@ -210,6 +213,7 @@ void Machine::noteSpinEffect(const Warp &warp, const Inst &inst) {
   case InstKind::Trap:
   case InstKind::CpAsync:
   case InstKind::CpAsyncCommit:
+  case InstKind::CpAsyncArrive:
   case InstKind::StoreMatrix:
   case InstKind::SystemCall:
     spin->hasChanged = true;
@@ -246,6 +250,17 @@ static std::string describeUnstarted(uint64_t unstarted, size_t running) {
          std::to_string(running) + " run at most";
 }
 
+/// Whether what a loop reads is a phase, by mbarrier.test_wait.
+bool Machine::isPhaseWait(const SpinRead &read) const {
+  return read.bytes && program.code[read.pc].kind == InstKind::Mbarrier;
+}
+
+std::string Machine::describeWait(const SpinRead &read) const {
+  return describeWait(AsyncWaiter{AsyncWaiter::Kind::Mbarrier, 0, read.pc, 0,
+                                  read.address,
+                                  static_cast<uint32_t>(read.value)});
+}
+
 /// CTAs that do the same again and again: one finding for each barrier at which
 /// their warps meet, or instruction to which they come back.
 void Machine::reportRepeats(uint64_t unstarted) {
@@ -263,10 +278,13 @@ void Machine::reportRepeats(uint64_t unstarted) {
           owners.size() == 1
               ? std::string("all warps of a CTA come")
               : "all warps of " + std::to_string(owners.size()) + " CTAs come";
+      const SpinRead &read = cta->repeatsFor;
       return Text{
           text + " back to this " +
               (inst.kind == InstKind::Barrier ? "barrier" : "instruction") +
               " for ever, with the same registers and memory" +
+              (isPhaseWait(read) ? "; one waits for " + describeWait(read)
+                                 : std::string()) +
               describeUnstarted(unstarted, resident.size()),
           "a loop ends when something that it tests has changed: here "
           "nothing does, and nothing that runs will ever change it"};
@@ -300,7 +318,9 @@ void Machine::reportSpins(uint64_t unstarted) {
               waiters.warps == 1
                   ? std::string("one warp repeats this loop")
                   : std::to_string(waiters.warps) + " warps repeat this loop";
-          if (read.bytes)
+          if (isPhaseWait(read))
+            text += ", which waits for " + describeWait(read);
+          else if (read.bytes)
             text += ", which reads " +
                     (read.space == StateSpace::Shared
                          ? nameShared(read.address, read.bytes)

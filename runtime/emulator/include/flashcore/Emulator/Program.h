@@ -80,6 +80,7 @@ enum class InstKind : uint8_t {
   CpAsync,
   CpAsyncCommit,
   CpAsyncWait,
+  CpAsyncArrive,
   Barrier,
   BarrierWarp,
   Shuffle,
@@ -175,8 +176,12 @@ enum class MbarrierOp : uint8_t {
   TryWait,
   PendingCount,
 };
-/// Of Inst::aux for an Mbarrier.
-enum MbarrierFlag : int32_t { MbarrierParity = 1, MbarrierNoComplete = 2 };
+/// Of Inst::aux for an Mbarrier or a CpAsyncArrive.
+enum MbarrierFlag : int32_t {
+  MbarrierParity = 1,
+  MbarrierNoComplete = 2,
+  MbarrierNoIncrement = 4,
+};
 /// Tile copies have a tensor map and coordinates, the others are of plain
 /// bytes.
 enum class BulkOp : uint8_t { TileLoad, TileStore, Load, Store };
@@ -406,6 +411,8 @@ struct Program {
   bool usesApproximations = false;
   /// It has mbarriers, bulk copies, wgmma or setmaxnreg.
   bool usesAsyncProxy = false;
+  /// It has cp.async.mbarrier.arrive.
+  bool arrivesOnCopies = false;
   /// .maxnreg, 0 if not given, and .minnctapersm.
   uint32_t maxRegisters = 0, minCtas = 1;
 };
