@@ -233,9 +233,13 @@ struct DistributePass final
         return copy && copy.getScope() == CopyScope::Block;
       });
       int64_t numReaders = isOfAll ? roles.numWarps : roles.tileWarps;
-      // A bulk copy is one thread's; of others each lane says what it copied.
-      int64_t numFillers = ring.getType().hasPanels() ? 1 : kWarpSize;
+      int64_t numFillers = 1;
       hasBulkCopies |= ring.getType().hasPanels();
+      // Of other copies and reads each lane says what it has done.
+      if (!ring.getType().hasPanels()) {
+        numFillers = kWarpSize;
+        numReaders *= kWarpSize;
+      }
       for (int64_t i = 0; i < ring.getType().getStages(); ++i)
         for (auto [side, count] : {std::pair(RingSide::Read, numFillers),
                                    {RingSide::Fill, numReaders}})

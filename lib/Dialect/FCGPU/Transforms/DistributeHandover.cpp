@@ -173,7 +173,8 @@ struct DistributeAcquire final : ThreadPattern<AcquireOp> {
   }
 };
 
-/// One lane of each warp says so.
+/// One lane of each warp says so of products, which warps execute as one, and
+/// each lane of what it has read itself.
 struct DistributeRelease final : ThreadPattern<ReleaseOp> {
   using ThreadPattern::ThreadPattern;
 
@@ -181,17 +182,19 @@ struct DistributeRelease final : ThreadPattern<ReleaseOp> {
   matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     IndexBuilder b(op.getLoc(), rewriter);
-    Value slot = getSlot(b, op.getRing().getType(), adaptor.getTile().front());
+    RingType ring = op.getRing().getType();
+    Value slot = getSlot(b, ring, adaptor.getTile().front());
     Value barrier =
         getRingBarrier(b, thread, op.getRing(), RingSide::Fill, slot);
-    // What lanes have read on their own, they all have before that.
-    if (op.getRing().getType().isPlain())
-      syncWarp(b);
-    runInFirstLane(b, thread, [&] {
+    auto arrive = [&] {
       NVVM::MBarrierArriveOp::create(b, b.getI64Type(), barrier,
                                      /*count=*/Value(), NVVM::MemScopeKind::CTA,
                                      /*relaxed=*/false);
-    });
+    };
+    if (ring.hasPanels())
+      runInFirstLane(b, thread, arrive);
+    else
+      arrive();
     rewriter.eraseOp(op);
     return success();
   }

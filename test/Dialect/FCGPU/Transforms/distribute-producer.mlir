@@ -16,14 +16,14 @@
 
 gpu.module @kernels {
   // All lanes of the third warp copy, and each says so when what it copied has
-  // arrived: 32 of them. The two others say that they have read, one lane each,
-  // behind all of its warp. No registers change hands, and no proxy is fenced.
+  // arrived: 32 of them. Those of the two others say each that they have read. No
+  // registers change hands, and no proxy is fenced.
 
   // CHECK-LABEL: gpu.func @a_warp_copies(
   // CHECK:         scf.if
   // CHECK:           %[[LANES:.+]] = arith.constant 32 : i32
   // CHECK-NEXT:      nvvm.mbarrier.init %{{.+}}, %[[LANES]]
-  // CHECK:           %[[READERS:.+]] = arith.constant 2 : i32
+  // CHECK:           %[[READERS:.+]] = arith.constant 64 : i32
   // CHECK-NEXT:      nvvm.mbarrier.init %{{.+}}, %[[READERS]]
   // CHECK-NOT:       nvvm.fence.mbarrier.init
   // CHECK:         gpu.barrier
@@ -34,9 +34,8 @@ gpu.module @kernels {
   // HOPPER:          nvvm.mbarrier.try_wait.parity
   // CHECK:           gpu.subgroup_mma_compute
   // CHECK:           nvvm.bar.warp.sync
-  // CHECK:           nvvm.bar.warp.sync
-  // CHECK:           scf.if
-  // CHECK-NEXT:        nvvm.mbarrier.arrive
+  // CHECK-NOT:       scf.if
+  // CHECK:           nvvm.mbarrier.arrive
   // CHECK:         } else {
   // CHECK-NOT:       scf.if
   // CHECK:           scf.for
