@@ -78,7 +78,7 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l timing -d 'Print th
 complete -c flashcore -n '_shtab_flashcore_using compile' -s v -d 'Say on standard error what each kernel uses'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l block-m -x -d 'Query rows per block'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l block-n -x -d 'Key rows per tile'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l copies -x -d 'How tiles get to shared memory: async or registers'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l copies -x -d 'How tiles get to shared memory: async, registers or producer'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l exchange -x -d 'How products wmma and thread take tiles from there: none, plain, padded, wide or fragments'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l expected-queries -x -d 'Query rows of a sequence that are expected where the IR leaves them open'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l few-queries -x -d 'Make kernels of their own for calls of at most so many queries of a sequence, where seqlen_q is known at run time only'

@@ -249,7 +249,7 @@ _shtab_flashcore_compile_options=(
   "-v[Say on standard error what each kernel uses]"
   "--block-m[Query rows per block]:block_m:"
   "--block-n[Key rows per tile]:block_n:"
-  "--copies[How tiles get to shared memory\: async or registers]:copies:"
+  "--copies[How tiles get to shared memory\: async, registers or producer]:copies:"
   "--exchange[How products wmma and thread take tiles from there\: none, plain, padded, wide or fragments]:exchange:"
   "--expected-queries[Query rows of a sequence that are expected where the IR leaves them open]:expected_queries:"
   "--few-queries[Make kernels of their own for calls of at most so many queries of a sequence, where seqlen_q is known at run time only]:few_queries:"
