@@ -17,7 +17,7 @@
 // DEFAULT-NOT: product
 // DEFAULT-NOT: exchange
 // SCALAR:  product = thread, exchange = padded>
-// UNFUSED: block_m = 64, block_n = 64, num_warps = 4, {{.+}} query = shared, {{.+}} softmax = unfused, product = wmma, copies = registers, exchange = plain>
+// UNFUSED: block_m = 128, block_n = 64, num_warps = 4, {{.+}} query = shared, {{.+}} softmax = unfused, product = wmma, copies = registers, exchange = plain>
 // WARP:    query = shared, {{.+}}, softmax = unfused>
 // STALE:   error: {{.+}}expects row-max exact with softmax unfused, but got stale; use softmax online
 // VOLTA:   chip = "sm_70", {{.+}} product = wmma, copies = registers, exchange = fragments>

@@ -1,7 +1,7 @@
 // With softmax unfused there are three kernels: tiles that write masked scores
 // to the workspace, a softmax of rows, and tiles of P V.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure='softmax=unfused chip=sm_89' -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure='softmax=unfused block-m=64 chip=sm_89' -flashcore-tile | FileCheck %s
 // RUN: flashcore-opt %s -split-input-file -flashcore-configure=chip=sm_89 -flashcore-tile | FileCheck --check-prefix=ONLINE %s
 
 !q = memref<2x8x100x64xf16>
@@ -33,7 +33,7 @@
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}, {dim = "seqlen_k", tile = 64 : i64}]
-// CHECK-SAME:    shared_memory = 35840 : i64
+// CHECK-SAME:    shared_memory = 36864 : i64
 // CHECK-SAME:    tensors =
 // CHECK-SAME:    {bytes = 256 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}, {dim = "seqlen_k", tile = 64 : i64}]}
 // CHECK-SAME:    {bytes = 128 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}, {dim = "seqlen_k", tile = 64 : i64}]}
@@ -79,7 +79,7 @@
 // CHECK-SAME:    llvm.readonly}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
-// CHECK-SAME:    shared_memory = 54272 : i64
+// CHECK-SAME:    shared_memory = 55296 : i64
 // CHECK:         scf.forall (%{{.+}}) in (4) {
 // CHECK:           %[[V_HEAD:.+]] = memref.subview {{.+}} [1, 1, 300, 64]
 // CHECK:           %[[O_TILE:.+]] = memref.subview
