@@ -52,9 +52,8 @@ listShapes(Product product, const AttentionProblem &problem, bool isInvariant) {
                                                   : shapes.drop_front();
 }
 
-/// Whether the chip has the products, and the tiles are such as they take.
-static bool canMultiply(const AttentionProblem &problem,
-                        const TargetInfo &target, Product product) {
+bool mlir::flashcore::canMultiply(const AttentionProblem &problem,
+                                  const TargetInfo &target, Product product) {
   ScheduleChoice choice;
   choice.product = product;
   if (!hasAsyncCopies(target))

@@ -142,6 +142,10 @@ std::optional<ScheduleDecision> choosePlain(const AttentionProblem &problem,
                                             const TargetInfo &target,
                                             const ScheduleOptions &options);
 
+/// Whether the chip has the products, and the tiles are such as they take.
+bool canMultiply(const AttentionProblem &problem, const TargetInfo &target,
+                 fcgpu::Product product);
+
 /// With `softmax = unfused`, sets what `options` leave open as its three
 /// kernels want it.
 ScheduleOptions closeUnfused(const AttentionProblem &problem,

@@ -10,22 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleChooser.h"
-#include "flashcore/Analysis/ScheduleCheck.h"
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
-
-/// Those of wmma, if the chip has it for the problem.
-static Product chooseProduct(const AttentionProblem &problem,
-                             const TargetInfo &target) {
-  ScheduleChoice choice;
-  choice.product = Product::Wmma;
-  if (!hasAsyncCopies(target))
-    choice.copies = CopyPath::Registers;
-  return checkProducts(problem, target, choice, FieldNames::Options)
-             ? Product::Warp
-             : Product::Wmma;
-}
 
 /// The fields of `choice` that its kernels have only one value for.
 static ScheduleOptions getFixed() {
@@ -47,7 +34,8 @@ ScheduleOptions mlir::flashcore::closeUnfused(const AttentionProblem &problem,
   if (options.softmax != Softmax::Unfused)
     return options;
   ScheduleOptions closed = getFixed();
-  closed.product = chooseProduct(problem, target);
+  closed.product = canMultiply(problem, target, Product::Wmma) ? Product::Wmma
+                                                               : Product::Warp;
 #define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
   if (!options.name)                                                           \
     options.name = closed.name;

@@ -149,11 +149,8 @@ private:
 
   /// Whether O may stay in accumulators that nobody knows.
   bool multipliesFragments(vector::ContractionOp op) const {
-    if (schedule.getExchange() != Exchange::Fragments)
-      return false;
-    SmallVector<const flashcore::MmaAtom *> atoms = findMmaAtoms(target, op);
-    return !atoms.empty() &&
-           atoms.front()->rhsPlace == flashcore::OperandPlace::Fragments;
+    return schedule.getExchange() == Exchange::Fragments &&
+           findMmaAtom(target, op, flashcore::OperandPlace::Fragments);
   }
 
   /// Fixes the layout of the value's class; false where it has another.
@@ -162,9 +159,12 @@ private:
         classes.getOrInsertLeaderValue(value.getAsOpaquePointer());
     return layouts.try_emplace(leader, layout).first->second == layout;
   }
-  void demand(OpOperand &use, const TileLayout &layout) {
-    if (!conflict && !fix(use.get(), get(layout)))
+  void demand(OpOperand &use, Attribute layout) {
+    if (!conflict && !fix(use.get(), layout))
       conflict = Conflict{&use, use.get()};
+  }
+  void demand(OpOperand &use, const TileLayout &layout) {
+    demand(use, get(layout));
   }
   void demandResult(OpResult result, const TileLayout &layout) {
     if (!conflict && !fix(result, get(layout)))
@@ -219,11 +219,8 @@ private:
       TileLayout core = atom.rhs->getCore();
       demand(op.getRhsMutable(), isStoredNK ? core : core.transpose());
     }
-    if (isInFragments(op.getResult())) {
-      if (!fix(op.getAcc(), FragmentsAttr::get(context)))
-        conflict = Conflict{&op.getAccMutable(), op.getAcc()};
-      return;
-    }
+    if (isInFragments(op.getResult()))
+      return demand(op.getAccMutable(), FragmentsAttr::get(context));
     demand(op.getAccMutable(), acc);
     demandResult(cast<OpResult>(op.getResult()), acc);
   }

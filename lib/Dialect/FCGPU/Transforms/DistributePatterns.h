@@ -73,6 +73,11 @@ ScheduleAttr getSchedule(Operation *op);
 SmallVector<const flashcore::MmaAtom *>
 findMmaAtoms(const flashcore::TargetInfo &target, vector::ContractionOp op);
 
+/// The first of them, or null if they take right operands from another place.
+const flashcore::MmaAtom *findMmaAtom(const flashcore::TargetInfo &target,
+                                      vector::ContractionOp op,
+                                      flashcore::OperandPlace rhsPlace);
+
 /// The atom of the chip for a copy into slots of a ring, or null.
 const flashcore::CopyAtom *findFillAtom(const flashcore::TargetInfo &target,
                                         CopyOp op);

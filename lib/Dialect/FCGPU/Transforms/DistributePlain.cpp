@@ -46,8 +46,7 @@ mlir::fcgpu::getProductScratch(gpu::GPUFuncOp func,
       func->getAttrOfType<ScheduleAttr>(kScheduleAttrName).getExchange() ==
       Exchange::Fragments;
   func.walk([&](vector::ContractionOp op) {
-    SmallVector<const MmaAtom *> atoms = findMmaAtoms(target, op);
-    if (atoms.empty() || atoms.front()->rhsPlace != OperandPlace::Fragments)
+    if (!findMmaAtom(target, op, OperandPlace::Fragments))
       return;
     auto acc = cast<VectorType>(op.getAccType());
     bool stays = isa_and_nonnull<FragmentsAttr>(op->getAttr(kLayoutAttrName));
@@ -197,11 +196,11 @@ struct DistributeFragmentProduct final : ThreadPattern<vector::ContractionOp> {
   LogicalResult
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
-    if (!isInPlace(op.getRhs()) || atoms.empty() ||
-        atoms.front()->rhsPlace != OperandPlace::Fragments)
+    const MmaAtom *found =
+        findMmaAtom(*thread.target, op, OperandPlace::Fragments);
+    if (!isInPlace(op.getRhs()) || !found)
       return rewriter.notifyMatchFailure(op, "is no product of fragments");
-    const MmaAtom &atom = *atoms.front();
+    const MmaAtom &atom = *found;
     auto type = cast<VectorType>(op.getAccType());
     if (type.getDimSize(0) % atom.m || type.getDimSize(1) % atom.n ||
         op.getLhsType().getDimSize(1) % atom.k)
@@ -421,11 +420,10 @@ struct DistributeLaneProduct final : ThreadPattern<vector::ContractionOp> {
   LogicalResult
   matchAndRewrite(vector::ContractionOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    SmallVector<const MmaAtom *> atoms = findMmaAtoms(*thread.target, op);
-    if (!isInPlace(op.getRhs()) || atoms.empty() ||
-        atoms.front()->rhsPlace != OperandPlace::Lanes)
+    const MmaAtom *found = findMmaAtom(*thread.target, op, OperandPlace::Lanes);
+    if (!isInPlace(op.getRhs()) || !found)
       return rewriter.notifyMatchFailure(op, "is no product of lanes");
-    const MmaAtom &atom = *atoms.front();
+    const MmaAtom &atom = *found;
     if (*thread.layouts->lookup(op.getResult()) != atom.acc.getCore())
       return rewriter.notifyMatchFailure(op, "leaves its result elsewhere");
     thread.use(atom);

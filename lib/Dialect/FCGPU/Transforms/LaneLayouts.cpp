@@ -114,6 +114,14 @@ mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
   return flashcore::findMmaAtoms(target, place, *inputKind, *resultKind);
 }
 
+const flashcore::MmaAtom *
+mlir::fcgpu::findMmaAtom(const flashcore::TargetInfo &target,
+                         vector::ContractionOp op, OperandPlace rhsPlace) {
+  SmallVector<const flashcore::MmaAtom *> atoms = findMmaAtoms(target, op);
+  return !atoms.empty() && atoms.front()->rhsPlace == rhsPlace ? atoms.front()
+                                                               : nullptr;
+}
+
 const flashcore::CopyAtom *
 mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, CopyOp op) {
   using flashcore::CopyCompletion;
