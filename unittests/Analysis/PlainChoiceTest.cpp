@@ -19,12 +19,6 @@ ScheduleOptions makeOptions(Product product) {
   return options;
 }
 
-AttentionProblem makeOf(ElementKind element, int64_t dim = 64) {
-  AttentionProblem problem = makeLargeProblem(dim, 4096);
-  problem.element = element;
-  return problem;
-}
-
 TEST(PlainProducts, AreChosenWhereAChipHasNoOther) {
   auto choosen = [](llvm::StringRef chip, ElementKind element, int64_t dim) {
     return choose(makeOf(element, dim), *lookupTarget(chip)).product;

@@ -94,6 +94,13 @@ inline AttentionProblem makeLargeProblem(int64_t headDim, int64_t seqlen) {
   return problem;
 }
 
+/// Such a one of these elements.
+inline AttentionProblem makeOf(ElementKind element, int64_t dim = 64) {
+  AttentionProblem problem = makeLargeProblem(dim, 4096);
+  problem.element = element;
+  return problem;
+}
+
 inline AttentionProblem makeDecode(int64_t batch, int64_t seqlenQ,
                                    int64_t seqlenK, int64_t headDim = 128) {
   AttentionProblem problem = makeProblem(headDim, headDim);

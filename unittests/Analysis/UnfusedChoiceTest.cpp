@@ -21,12 +21,6 @@ ScheduleOptions makeOptions() {
   return options;
 }
 
-AttentionProblem makeOf(ElementKind element, int64_t dim = 64) {
-  AttentionProblem problem = makeLargeProblem(dim, 4096);
-  problem.element = element;
-  return problem;
-}
-
 TEST(UnfusedChoice, TakesWmmaWhereTheChipHasIt) {
   auto chosen = [](llvm::StringRef chip, ElementKind element, int64_t dim) {
     return choose(makeOf(element, dim), *lookupTarget(chip), makeOptions())
