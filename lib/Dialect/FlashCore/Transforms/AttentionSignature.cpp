@@ -414,13 +414,12 @@ AttentionSignature::getWorkspace(AttentionOp op) const {
                          {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}});
   if (keyParts.isSplit()) {
     constexpr int64_t bytesOfF32 = 4;
-    WorkspaceTerm lse{bytesOfF32 * keyParts.count,
-                      {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
-    llvm::append_range(lse.factors, keyParts.factors);
-    WorkspaceTerm output = lse;
-    output.bytes *= getPartialColumns();
-    workspace.push_back(std::move(lse));
-    workspace.push_back(std::move(output));
+    for (int64_t floats : {PartialResults::kFloatsOfLse, getPartialColumns()}) {
+      WorkspaceTerm term{bytesOfF32 * keyParts.count * floats,
+                         {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
+      llvm::append_range(term.factors, keyParts.factors);
+      workspace.push_back(std::move(term));
+    }
   }
   return workspace;
 }

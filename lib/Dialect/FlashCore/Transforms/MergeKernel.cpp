@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MergeKernel.h"
+#include "Exponentials.h"
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -27,13 +28,10 @@
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 /// Columns of a thread: 16 bytes of a partial O.
 constexpr int64_t kColumns = 4;
 /// Threads that a block has, where there are enough parts, and the most groups
@@ -42,6 +40,10 @@ constexpr int64_t kThreads = 128, kMostGroups = 8;
 /// Parts of a group whose loads are under way at the same time, where their
 /// number is known and where not: then some may be loaded again.
 constexpr int64_t kUnroll = 16, kUnrollOfOpenParts = 4;
+
+/// What a group has beside its row of O: the largest LSE, what rounding it
+/// left, and the sum of weights.
+constexpr int64_t kNumbers = 3;
 
 /// How the threads of a block share out the parts of its row.
 struct Groups {
@@ -59,9 +61,9 @@ struct Groups {
   int64_t getColumns() const { return threads * kColumns; }
   int64_t getPartsOfRound() const { return count * unroll; }
   int64_t getNumThreads() const { return count * threads; }
-  /// Bytes: a row of O, the maximum and the sum of each group.
+  /// Bytes: a row of O and the numbers of each group.
   int64_t getSharedMemory() const {
-    return count > 1 ? count * (getColumns() + 2) * sizeof(float) : 0;
+    return count > 1 ? count * (getColumns() + kNumbers) * sizeof(float) : 0;
   }
 
   int64_t threads; ///< Threads of a group.
@@ -71,8 +73,9 @@ struct Groups {
 
 /// What is merged.
 struct Parts {
-  Value output;     ///< (parts, batch, heads, seqlen_q, columns)
-  Value lse;        ///< (parts, batch, heads, seqlen_q)
+  Value output; ///< (parts, batch, heads, seqlen_q, columns)
+  /// (parts, batch, heads, seqlen_q), or (2, ...): what rounding left behind it
+  Value lse;
   int64_t rowBytes; ///< that rows of `output` are aligned to
 };
 
@@ -86,11 +89,10 @@ public:
   void build();
 
 private:
-  /// What some parts of a row come to: their largest LSE and, relative to it,
-  /// the sum of their weights and of their weighted O.
+  /// What some parts of a row come to: their largest LSE, which is max + rest,
+  /// and, relative to it, the sum of their weights and of their weighted O.
   struct Sums {
-    Value max, weight;
-    Value output; ///< Null where all weights are of what has no row of V.
+    Value max, rest, weight, output;
   };
 
   Value index(int64_t value) {
@@ -119,6 +121,10 @@ private:
   Value isOfSequence(Value ends);
   /// The part that the group has at a place of a round, alone.
   Sums load(Value round, int64_t place);
+  bool hasRest() {
+    return cast<MemRefType>(parts.lse.getType()).getRank() == 5;
+  }
+  Value loadLse(Value part, bool isRest);
   Value loadOutput(Value part);
   Value loadIfThere(VectorType type, int64_t numColumns, Value place,
                     function_ref<Value()> load);
@@ -127,6 +133,8 @@ private:
                                  index(numColumns));
   }
   Sums add(ArrayRef<Sums> parts);
+  Value subtract(const Sums &x, Value max, Value rest);
+  Sums addSink(Sums row);
   Sums addRound(Value round, std::optional<Sums> before);
   Sums addParts();
   SmallVector<Sums> exchange(const Sums &own);
@@ -140,7 +148,6 @@ private:
   void writeOutput(Value output, Value acc, Value factor);
   void writeLse(Value lse, Value value);
   void writeResults(const Sums &row);
-  Value getExponent(Value lse, Value offset);
   Value getZeros();
 
   ImplicitLocOpBuilder &b;
@@ -164,7 +171,10 @@ static PartialResults viewPartialResults(KernelFrame &frame,
   OpFoldResult end = columns;
   for (OpFoldResult size : shape)
     end = frame.multiply(end, size);
-  Value lse = frame.viewWorkspace(end, shape);
+  SmallVector<OpFoldResult> shapeOfLse(shape);
+  shapeOfLse.insert(shapeOfLse.begin(),
+                    b.getIndexAttr(PartialResults::kFloatsOfLse));
+  Value lse = frame.viewWorkspace(end, shapeOfLse);
   shape.push_back(columns);
   return {frame.viewWorkspace(b.getIndexAttr(0), shape), lse};
 }
@@ -215,15 +225,22 @@ MergeBuilder::Sums MergeBuilder::load(Value round, int64_t place) {
   bool isThere = known && *known % groups.getPartsOfRound() == 0;
   Value last = apply(b.getAffineDimExpr(0) - 1, numParts);
   Value loaded = isThere ? part : arith::MinSIOp::create(b, part, last);
-  Value lse = memref::LoadOp::create(b, parts.lse,
-                                     ValueRange{loaded, batch, head, query});
+  Value lse = loadLse(loaded, /*isRest=*/false);
+  Value rest = hasRest() ? loadLse(loaded, /*isRest=*/true) : constant(0);
   Value output = loadOutput(loaded);
   // One that is not there holds nothing.
   if (!isThere)
     lse = arith::SelectOp::create(
         b, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, part, last), lse,
         constant(kMinusInf));
-  return {lse, constant(1), output};
+  return {lse, rest, constant(1), output};
+}
+
+Value MergeBuilder::loadLse(Value part, bool isRest) {
+  SmallVector<Value> row{part, batch, head, query};
+  if (hasRest())
+    row.insert(row.begin(), index(isRest));
+  return memref::LoadOp::create(b, parts.lse, row);
 }
 
 /// The columns of the thread; behind the last one zeros.
@@ -271,22 +288,46 @@ Value MergeBuilder::loadIfThere(VectorType type, int64_t numColumns,
   return ifOp.getResult(0);
 }
 
+/// The LSE of `x` less max + rest.
+Value MergeBuilder::subtract(const Sums &x, Value max, Value rest) {
+  Value difference = arith::SubFOp::create(b, x.max, max);
+  if (!hasRest())
+    return difference;
+  return arith::AddFOp::create(b, difference,
+                               arith::SubFOp::create(b, x.rest, rest));
+}
+
 MergeBuilder::Sums MergeBuilder::add(ArrayRef<Sums> parts) {
-  Value max = parts.front().max;
-  for (const Sums &part : parts.drop_front())
-    max = arith::MaxNumFOp::create(b, max, part.max);
-  // A row that sees no key has -inf everywhere; -inf - -inf is not computed.
-  Value offset = arith::MulFOp::create(
-      b, arith::SelectOp::create(b, isEqual(max, kMinusInf), constant(0), max),
-      constant(-llvm::numbers::log2ef));
+  Value max = parts.front().max, rest = parts.front().rest;
+  for (const Sums &part : parts.drop_front()) {
+    // Of two that are -inf the difference is no number.
+    Value isAbove = arith::CmpFOp::create(
+        b, arith::CmpFPredicate::OGT, subtract(part, max, rest), constant(0));
+    max = arith::SelectOp::create(b, isAbove, part.max, max);
+    rest = arith::SelectOp::create(b, isAbove, part.rest, rest);
+  }
+  Value safeMax = getSafeMax(b, max);
   Value weight = constant(0), output = getZeros();
   for (const Sums &part : parts) {
-    Value factor = math::Exp2Op::create(b, getExponent(part.max, offset));
+    Value exponent = arith::MulFOp::create(b, subtract(part, safeMax, rest),
+                                           constant(llvm::numbers::log2ef));
+    Value factor = math::Exp2Op::create(b, exponent);
     weight = math::FmaOp::create(b, part.weight, factor, weight);
-    if (part.output)
-      output = math::FmaOp::create(b, part.output, broadcast(factor), output);
+    output = math::FmaOp::create(b, part.output, broadcast(factor), output);
   }
-  return {max, weight, output};
+  return {max, rest, weight, output};
+}
+
+/// A sink is one more score, without a row of V.
+MergeBuilder::Sums MergeBuilder::addSink(Sums row) {
+  Value logits = find("sink_logits");
+  if (!logits)
+    return row;
+  Value logit = memref::LoadOp::create(b, logits, head);
+  SinkWeights weights = weighSink(b, row.max, /*scale=*/1, logit);
+  return {weights.max, row.rest,
+          math::FmaOp::create(b, row.weight, weights.row, weights.sink),
+          arith::MulFOp::create(b, row.output, broadcast(weights.row))};
 }
 
 MergeBuilder::Sums MergeBuilder::addRound(Value round,
@@ -307,16 +348,19 @@ MergeBuilder::Sums MergeBuilder::addParts() {
   if (getConstantIntValue(numRounds) == 1)
     return addRound(index(0), /*before=*/std::nullopt);
   // Of no keys there may be no part.
-  Value max = constant(kMinusInf), weight = constant(0);
+  Value max = constant(kMinusInf), zero = constant(0);
   auto loop = scf::ForOp::create(
       b, index(0), getValueOrCreateConstantIndexOp(b, b.getLoc(), numRounds),
-      index(1), ValueRange{max, weight, getZeros()});
+      index(1), ValueRange{max, zero, zero, getZeros()});
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange args = loop.getRegionIterArgs();
-  Sums next = addRound(loop.getInductionVar(), Sums{args[0], args[1], args[2]});
-  scf::YieldOp::create(b, ValueRange{next.max, next.weight, next.output});
-  return {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  Sums next = addRound(loop.getInductionVar(),
+                       Sums{args[0], args[1], args[2], args[3]});
+  scf::YieldOp::create(
+      b, ValueRange{next.max, next.rest, next.weight, next.output});
+  return {loop.getResult(0), loop.getResult(1), loop.getResult(2),
+          loop.getResult(3)};
 }
 
 /// A part of the block's shared memory, as f32.
@@ -340,15 +384,15 @@ Value MergeBuilder::viewShared(int64_t begin, ArrayRef<int64_t> shape) {
 SmallVector<MergeBuilder::Sums> MergeBuilder::exchange(const Sums &own) {
   int64_t columns = groups.getColumns();
   Value outputs = viewShared(0, {groups.count, columns});
-  Value numbers = viewShared(groups.count * columns, {groups.count, 2});
+  Value numbers = viewShared(groups.count * columns, {groups.count, kNumbers});
   vector::StoreOp::create(b, own.output, outputs, ValueRange{group, column},
                           /*nontemporal=*/false, llvm::MaybeAlign(16));
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(getBlockIf(column));
-    memref::StoreOp::create(b, own.max, numbers, ValueRange{group, index(0)});
-    memref::StoreOp::create(b, own.weight, numbers,
-                            ValueRange{group, index(1)});
+    for (auto [i, number] : llvm::enumerate(
+             std::initializer_list<Value>{own.max, own.rest, own.weight}))
+      memref::StoreOp::create(b, number, numbers, ValueRange{group, index(i)});
   }
   gpu::BarrierOp::create(b);
   b.setInsertionPointToStart(getBlockIf(group));
@@ -361,8 +405,8 @@ SmallVector<MergeBuilder::Sums> MergeBuilder::exchange(const Sums &own) {
       return memref::LoadOp::create(b, numbers,
                                     ValueRange{index(i), index(number)});
     };
-    Value max = load(0);
-    sums.push_back({max, load(1), output});
+    Value max = load(0), rest = load(1);
+    sums.push_back({max, rest, load(2), output});
   }
   return sums;
 }
@@ -404,15 +448,6 @@ void MergeBuilder::writeLse(Value lse, Value value) {
   memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
 }
 
-/// log2(e) * lse + offset. That of the largest part is 0 if invariant, so that
-/// a single part is the result.
-Value MergeBuilder::getExponent(Value lse, Value offset) {
-  Value log2e = constant(llvm::numbers::log2ef);
-  if (!isInvariant)
-    return math::FmaOp::create(b, lse, log2e, offset);
-  return arith::AddFOp::create(b, arith::MulFOp::create(b, lse, log2e), offset);
-}
-
 Value MergeBuilder::getZeros() {
   auto type = VectorType::get({kColumns}, b.getF32Type());
   return arith::ConstantOp::create(
@@ -428,10 +463,8 @@ void MergeBuilder::writeResults(const Sums &row) {
   Value lse = find("lse");
   if (!lse)
     return;
-  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, row.weight),
-                                    constant(llvm::numbers::ln2f));
-  log = arith::AddFOp::create(b, row.max, log);
-  writeLse(lse, arith::SelectOp::create(b, isEmpty, constant(kMinusInf), log));
+  writeLse(lse,
+           getLogSumExp(b, row.max, /*scale=*/1, row.weight, isEmpty).value);
 }
 
 void MergeBuilder::build() {
@@ -442,14 +475,10 @@ void MergeBuilder::build() {
       b.setInsertionPointToStart(
           scf::IfOp::create(b, isOfSequence(ends), /*withElseRegion=*/false)
               .thenBlock());
-    SmallVector<Sums> sums{addParts()};
+    Sums row = addParts();
     if (groups.count > 1)
-      sums = exchange(sums.front());
-    // A sink is one more part, of a single score and without a row of V.
-    if (Value logits = find("sink_logits"))
-      sums.push_back({memref::LoadOp::create(b, logits, head), constant(1),
-                      /*output=*/Value()});
-    writeResults(sums.size() > 1 ? add(sums) : sums.front());
+      row = add(exchange(row));
+    writeResults(addSink(row));
   }
   gpu::ReturnOp::create(b);
 }

@@ -366,8 +366,13 @@ RowState TileExpander::buildOnePass(Value query) {
         tileMax ? arith::MaxNumFOp::create(b, tileMax, scores[i]) : scores[i];
   }
   state.rowMax = b.reduceMax(tileMax, state.rowMax);
-  for (auto [key, tile] : llvm::zip_equal(keys, scores))
-    state = accumulate({state, b.exponentiateBelow(tile, state.rowMax)}, key);
+  // The difference first, for any maximum: a branch would hold up what is short
+  // of other work to do.
+  Value safeMax = b.broadcastRows(getSafeMax(b, state.rowMax), blockN);
+  for (auto [key, tile] : llvm::zip_equal(keys, scores)) {
+    Value p = exponentiateDifference(b, tile, safeMax, b.getExponentScale());
+    state = accumulate({state, p}, key);
+  }
   return state;
 }
 

@@ -13,7 +13,8 @@
 #include "RowPolicies.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -34,22 +35,6 @@ Value RowMaxPolicy::readSum(const RowState &state) const {
   return sum.reduce(sum.getColumns(state));
 }
 
-/// What makes a state, which keeps the maximum itself, relative to `rowMax`,
-/// which is not below its own.
-static Value getFactors(TileBuilder &b, const RowState &state, Value rowMax) {
-  Value scale = b.constant(b.getExponentScale(), {b.warpM});
-  Value scaledMax = b.getScaledMax(rowMax);
-  // A maximum that stays minus itself rounded is not 0 if that is not exact, so
-  // that the state would change where a row sees no key of a tile.
-  Value exponents =
-      b.isInvariant
-          ? arith::AddFOp::create(
-                b, arith::MulFOp::create(b, state.rowMax, scale), scaledMax)
-                .getResult()
-          : math::FmaOp::create(b, state.rowMax, scale, scaledMax).getResult();
-  return math::Exp2Op::create(b, exponents);
-}
-
 namespace {
 class ExactMaximum final : public RowMaxPolicy {
 public:
@@ -59,10 +44,26 @@ public:
                             const TileMask &mask) const override {
     scores = mask.applyIfPartial(scores);
     Value rowMax = b.reduceMax(scores, state.rowMax);
-    Value factors = getFactors(b, state, rowMax);
+    Value addend = b.getAddend(rowMax);
+    auto isFar = [&]() -> SmallVector<Value> {
+      RowReference to = b.getReference(getSafeMax(b, rowMax));
+      return {b.subtract(scores, to), to.addend,
+              b.getFactors(b.getReference(state.rowMax), to)};
+    };
+    auto isNear = [&]() -> SmallVector<Value> {
+      // Rounded as the addend is that the state is relative to.
+      Value before = arith::MulFOp::create(
+          b, state.rowMax, b.constant(b.getExponentScale(), {b.warpM}));
+      return {
+          scores, addend,
+          math::Exp2Op::create(b, arith::AddFOp::create(b, before, addend))};
+    };
+    auto related = b.branch(b.isAnyTrue(b.areFar(addend)), isFar, isNear);
+    Value factors = related[2];
     state = {sum.rescaleOutput(state.acc, factors), rowMax,
              sum.rescaleSum(state.rowSum, factors)};
-    return {state, b.exponentiateBelow(scores, state.rowMax)};
+    return {state,
+            b.exponentiate(related[0], b.broadcastRows(related[1], b.blockN))};
   }
 };
 
@@ -81,26 +82,43 @@ protected:
   /// By how many powers of 2 P may exceed 1: within the range of f16.
   static constexpr float kSlack = 8;
 
-  /// A state and the scores of a tile. In the place of an O that is late stand
+  /// A state and the scores of a tile, and the addends of their exponents,
+  /// where these are not one constant. In the place of an O that is late stand
   /// the factors that its rows wait for.
   struct TileState {
     RowState state;
-    Value scores;
+    Value scores, addend;
+
+    SmallVector<Value> getValues() const {
+      SmallVector<Value> values = state.getValues();
+      values.push_back(scores);
+      if (addend)
+        values.push_back(addend);
+      return values;
+    }
+    static TileState get(ValueRange values) {
+      return {RowState::get(values), values[3],
+              values.size() > 4 ? values[4] : Value()};
+    }
+    /// P, of scores that are relative to `addend`.
+    Value exponentiate(TileBuilder &b) const {
+      return b.exponentiate(scores, b.broadcastRows(addend, b.blockN));
+    }
   };
 
   /// The slack in units of the raw scores.
   float getSlack() const { return kSlack / b.getExponentScale(); }
 
   /// What a tile begins with.
-  TileState begin(const RowState &state, Value scores) const;
+  TileState begin(const RowState &state, Value scores, Value addend = {}) const;
   /// What `follow` makes of the tile if the condition holds, else the tile. The
   /// branch is about rows, so each warp of a warpgroup takes the side that its
   /// own rows need.
   TileState branch(Value condition, const TileState &tile,
                    function_ref<TileState(TileState)> follow) const;
-  /// In such a branch: the tile relative to `rowMax`, its scores as they are.
-  TileState makeRelativeTo(const TileState &tile, Value rowMax,
-                           Value factors) const;
+  /// In such a branch: the state relative to `rowMax`.
+  RowState makeRelativeTo(const RowState &state, Value rowMax,
+                          Value factors) const;
   /// The tile relative to the maximum with its own scores.
   TileState followScores(const TileState &tile, Value tileMax) const;
   /// The state behind the exponentials: `followed` if any branch was taken,
@@ -108,17 +126,23 @@ protected:
   Exponentials end(const RowState &state, const TileState &tile, Value p,
                    Value followed) const;
 
-  /// What `exponentiate` makes of `follow(tile)` if any of `exceeds` is true,
-  /// else of the tile as it is. A partial tile takes that branch, too, where it
-  /// is masked first: full tiles then need no loop of their own to be rid of
-  /// the mask.
+  /// What `exponentiate` makes of `follow(tile)` if any of `exceeds` or
+  /// `orElse` (which may be null) is true, else of the tile as it is. Partial
+  /// tiles take that branch, too, and are masked in it: full tiles then need no
+  /// loop of their own to be rid of the mask.
   Exponentials
-  followRarely(const RowState &state, Value scores, Value exceeds,
-               Value isPartial, const TileMask &mask,
-               function_ref<TileState(TileState)> follow,
+  followRarely(const RowState &state, const TileState &tile, Value exceeds,
+               Value orElse, function_ref<TileState(TileState)> follow,
                function_ref<Value(const TileState &)> exponentiate) const;
+  /// A tile, masked if it is partial, in such a branch.
+  static TileState applyMask(TileState tile, const TileMask &mask,
+                             Value isPartial) {
+    if (isPartial)
+      tile.scores = mask.apply(tile.scores);
+    return tile;
+  }
 
-  Value rescale(const TileState &tile, Value factors) const;
+  Value rescale(Value acc, Value factors) const;
 
 private:
   Value rescaleIf(Value condition, Value acc, Value factors) const;
@@ -133,19 +157,24 @@ public:
   Exponentials exponentiate(RowState state, Value scores,
                             const TileMask &mask) const override {
     Value isPartial = mask.isPartial();
-    Value limits = arith::AddFOp::create(b, state.rowMax,
-                                         b.constant(getSlack(), {b.warpM}));
+    // A row that is far exceeds with any score.
+    RowReference reference = b.getReference(state.rowMax);
+    Value limits = arith::SelectOp::create(
+        b, reference.isFar, b.constant(kMinusInf, {b.warpM}),
+        arith::AddFOp::create(b, state.rowMax,
+                              b.constant(getSlack(), {b.warpM})));
     Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
                                           getPartialMax(scores),
                                           b.broadcastRows(limits, 8));
     auto follow = [&](const TileState &tile) {
-      return followScores(tile, getPartialMax(tile.scores));
+      TileState masked = applyMask(tile, mask, isPartial);
+      return followScores(masked, getPartialMax(masked.scores));
     };
     auto exponentiate = [&](const TileState &tile) {
-      return b.exponentiateBelow(tile.scores, tile.state.rowMax);
+      return tile.exponentiate(b);
     };
-    return followRarely(state, scores, exceeds, isPartial, mask, follow,
-                        exponentiate);
+    return followRarely(state, begin(state, scores, reference.addend), exceeds,
+                        isPartial, follow, exponentiate);
   }
 
 private:
@@ -162,14 +191,17 @@ private:
 /// negative. So a score that exceeds the old maximum too far is one whose sign
 /// bit is clear, and nothing is subtracted from the others. A row that has seen
 /// no key starts at 0 and takes any maximum; its sum is +0, which is the only
-/// one without a sign bit.
+/// one without a sign bit. What is kept are multiples of a step, so that what
+/// is added to scores and what O is rescaled by agree. Products would lose
+/// their own digits if they started far above 0, so those of a row whose
+/// maximum is far below start at a limit, and the rest is added in the branch.
 class FoldedMaximum final : public RareMaximum {
 public:
   using RareMaximum::RareMaximum;
 
   Value getInitialMax() const override { return b.constant(0.0f, {b.warpM}); }
   Value getProductStart(const RowState &state) const override {
-    return b.broadcastRows(state.rowMax, b.blockN);
+    return b.broadcastRows(getStart(state), b.blockN);
   }
   float getUnit() const override { return -1; }
 
@@ -180,18 +212,25 @@ public:
         b, b.groupColumns(getClearSigns(scores)),
         getClearSigns(sum.getColumns(state)),
         ArrayRef<bool>{false, true, false}, vector::CombiningKind::OR);
-    auto follow = [&](const TileState &tile) { return followStart(tile); };
+    Value isFar =
+        b.isAnyTrue(arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
+                                          state.rowMax, getLimit()),
+                    isPartial);
+    auto follow = [&](const TileState &tile) {
+      return followStart(applyMask(tile, mask, isPartial));
+    };
     auto exponentiate = [&](const TileState &tile) {
-      Value slack = b.constant(kSlack, {b.warpM, b.blockN});
+      Value slack = b.constant(getFoldedSlack() * b.getExponentScale(),
+                               {b.warpM, b.blockN});
       return b.exponentiate(tile.scores, slack);
     };
-    return followRarely(state, scores, exceeds, isPartial, mask, follow,
+    return followRarely(state, begin(state, scores), exceeds, isFar, follow,
                         exponentiate);
   }
 
   Value readMax(const RowState &state) const override {
-    Value rowMax = arith::SubFOp::create(b, b.constant(-getSlack(), {b.warpM}),
-                                         state.rowMax);
+    Value rowMax = arith::SubFOp::create(
+        b, b.constant(-getFoldedSlack(), {b.warpM}), state.rowMax);
     return arith::SelectOp::create(b, isEmpty(state),
                                    b.constant(kMinusInf, {b.warpM}), rowMax);
   }
@@ -200,6 +239,25 @@ public:
   }
 
 private:
+  /// In units of the raw scores, a power of 2: that of which starts are
+  /// multiples.
+  float getStep() const {
+    return std::exp2(std::floor(std::log2(getSlack() / 8)));
+  }
+  /// The slack as a multiple of it.
+  float getFoldedSlack() const {
+    return getStep() * std::round(getSlack() / getStep());
+  }
+  /// The largest start: rounded products that start there are as good as those
+  /// of a row that is not far.
+  Value getLimit() const {
+    float farthest = TileBuilder::kFarthest / b.getExponentScale();
+    return b.constant(std::exp2(std::floor(std::log2(farthest))), {b.warpM});
+  }
+  /// What the products of a row start at.
+  Value getStart(const RowState &state) const {
+    return arith::MinNumFOp::create(b, state.rowMax, getLimit());
+  }
   Value getClearSigns(Value tile) const;
   TileState followStart(const TileState &tile) const;
 
@@ -231,31 +289,17 @@ private:
 };
 } // namespace
 
-/// Whether any element of a tile or vector of i1 is true, or `orElse` (which
-/// may be null).
-static Value isAnyTrue(TileBuilder &b, Value tile, Value orElse) {
-  if (!orElse)
-    orElse = arith::ConstantOp::create(b, b.getBoolAttr(false));
-  SmallVector<bool> all(cast<VectorType>(tile.getType()).getRank(), true);
-  return vector::MultiDimReductionOp::create(b, tile, orElse, all,
-                                             vector::CombiningKind::OR);
-}
-
 /// The rows of `acc` multiplied with `factors` if the condition holds.
 Value RareMaximum::rescaleIf(Value condition, Value acc, Value factors) const {
-  auto ifOp = scf::IfOp::create(b, TypeRange(acc.getType()), condition,
-                                /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, acc);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  scf::YieldOp::create(b, sum.rescaleOutput(acc, factors));
-  return ifOp.getResult(0);
+  return b.branch(
+      condition,
+      [&] { return SmallVector<Value>{sum.rescaleOutput(acc, factors)}; },
+      [&] { return SmallVector<Value>{acc}; })[0];
 }
 
-RareMaximum::TileState RareMaximum::begin(const RowState &state,
-                                          Value scores) const {
-  TileState tile{state, scores};
+RareMaximum::TileState RareMaximum::begin(const RowState &state, Value scores,
+                                          Value addend) const {
+  TileState tile{state, scores, addend};
   if (isOutputLate)
     tile.state.acc = b.constant(1.0f, {b.warpM});
   return tile;
@@ -264,43 +308,31 @@ RareMaximum::TileState RareMaximum::begin(const RowState &state,
 RareMaximum::TileState
 RareMaximum::branch(Value condition, const TileState &tile,
                     function_ref<TileState(TileState)> follow) const {
-  auto getValues = [](const TileState &tile) {
-    SmallVector<Value> values = tile.state.getValues();
-    values.push_back(tile.scores);
-    return values;
-  };
-  auto values = getValues(tile);
-  auto ifOp = scf::IfOp::create(b, TypeRange(ValueRange(values)), condition,
-                                /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, values);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  scf::YieldOp::create(b, getValues(follow(tile)));
-  ResultRange results = ifOp.getResults();
-  return {RowState::get(results), results.back()};
+  return TileState::get(b.branch(
+      condition, [&] { return follow(tile).getValues(); },
+      [&] { return tile.getValues(); }));
 }
 
 /// The rows of O multiplied with `factors`, or those that it waits for.
-Value RareMaximum::rescale(const TileState &tile, Value factors) const {
-  Value acc = tile.state.acc;
+Value RareMaximum::rescale(Value acc, Value factors) const {
   if (isOutputLate)
     return b.createOrFold<arith::MulFOp>(b.getLoc(), factors, acc);
   return sum.rescaleOutput(acc, factors);
 }
 
-RareMaximum::TileState RareMaximum::makeRelativeTo(const TileState &tile,
-                                                   Value rowMax,
-                                                   Value factors) const {
-  return {{rescale(tile, factors), rowMax,
-           sum.rescaleSum(tile.state.rowSum, factors)},
-          tile.scores};
+RowState RareMaximum::makeRelativeTo(const RowState &state, Value rowMax,
+                                     Value factors) const {
+  return {rescale(state.acc, factors), rowMax,
+          sum.rescaleSum(state.rowSum, factors)};
 }
 
 RareMaximum::TileState RareMaximum::followScores(const TileState &tile,
                                                  Value tileMax) const {
   Value rowMax = b.reduceMax(tileMax, tile.state.rowMax);
-  return makeRelativeTo(tile, rowMax, getFactors(b, tile.state, rowMax));
+  RowReference to = b.getReference(getSafeMax(b, rowMax));
+  Value factors = b.getFactors(b.getReference(tile.state.rowMax), to);
+  return {makeRelativeTo(tile.state, rowMax, factors),
+          b.subtract(tile.scores, to), to.addend};
 }
 
 Exponentials RareMaximum::end(const RowState &state, const TileState &tile,
@@ -314,17 +346,12 @@ Exponentials RareMaximum::end(const RowState &state, const TileState &tile,
 }
 
 Exponentials RareMaximum::followRarely(
-    const RowState &state, Value scores, Value exceeds, Value isPartial,
-    const TileMask &mask, function_ref<TileState(TileState)> follow,
+    const RowState &state, const TileState &tile, Value exceeds, Value orElse,
+    function_ref<TileState(TileState)> follow,
     function_ref<Value(const TileState &)> exponentiate) const {
-  Value follows = isAnyTrue(b, exceeds, isPartial);
-  auto followMasked = [&](TileState tile) {
-    if (isPartial)
-      tile.scores = mask.apply(tile.scores);
-    return follow(tile);
-  };
-  TileState tile = branch(follows, begin(state, scores), followMasked);
-  return end(state, tile, exponentiate(tile), follows);
+  Value follows = b.isAnyTrue(exceeds, orElse);
+  TileState followed = branch(follows, tile, follow);
+  return end(state, followed, exponentiate(followed), follows);
 }
 
 /// The sign bits of a tile, as flags that are set where it is not negative.
@@ -338,20 +365,34 @@ Value FoldedMaximum::getClearSigns(Value tile) const {
 
 /// The tile relative to a start that all its scores are below.
 RareMaximum::TileState FoldedMaximum::followStart(const TileState &tile) const {
-  auto [state, scores] = tile;
-  Value zero = b.constant(0, {b.warpM});
-  Value tileMax = b.reduceMax(scores, b.constant(kMinusInf, {b.warpM}));
-  Value raise = b.getSafeMax(
-      arith::AddFOp::create(b, tileMax, b.constant(getSlack(), {b.warpM})));
-  Value growth = arith::MaxNumFOp::create(b, raise, zero);
-  raise = arith::SelectOp::create(b, isEmpty(state), raise, growth);
-  Value factors = math::Exp2Op::create(
-      b, arith::MulFOp::create(b, growth,
-                               b.constant(-b.getExponentScale(), {b.warpM})));
-  return {{rescale(tile, factors),
-           arith::SubFOp::create(b, state.rowMax, raise),
-           sum.rescaleSum(state.rowSum, factors)},
-          arith::SubFOp::create(b, scores, b.broadcastRows(raise, b.blockN))};
+  const RowState &state = tile.state;
+  auto inSteps = [&](Value value) -> Value {
+    Value steps =
+        arith::MulFOp::create(b, value, b.constant(1 / getStep(), {b.warpM}));
+    return arith::MulFOp::create(b, math::CeilOp::create(b, steps),
+                                 b.constant(getStep(), {b.warpM}));
+  };
+  Value tileMax = b.reduceMax(tile.scores, b.constant(kMinusInf, {b.warpM}));
+  Value raise = arith::AddFOp::create(b, tileMax,
+                                      b.constant(getFoldedSlack(), {b.warpM}));
+  Value start = getStart(state);
+  Value kept = arith::SubFOp::create(b, start, inSteps(raise));
+  // A start only falls, but for that of the first key.
+  Value fallen = arith::MinNumFOp::create(b, kept, state.rowMax);
+  Value isFirst = arith::AndIOp::create(
+      b, isEmpty(state),
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, tileMax,
+                            b.constant(kMinusInf, {b.warpM})));
+  kept = arith::SelectOp::create(b, isFirst, kept, fallen);
+  Value factors =
+      exponentiateDifference(b, kept, state.rowMax, b.getExponentScale());
+  // Of rows without a key any factor is one of zeros, if it is finite.
+  factors = arith::MinNumFOp::create(b, factors, b.constant(1, {b.warpM}));
+  Value difference = arith::SubFOp::create(b, kept, start);
+  return {makeRelativeTo(state, kept, factors),
+          arith::AddFOp::create(b, tile.scores,
+                                b.broadcastRows(difference, b.blockN)),
+          /*addend=*/Value()};
 }
 
 /// The bits of floats that are not negative, which compare as they do; NaNs
@@ -372,16 +413,15 @@ static constexpr int32_t kExponentBias = 127, kMantissaBits = 23;
 Exponentials CheckedMaximum::exponentiate(RowState state, Value scores,
                                           const TileMask &mask) const {
   Value isPartial = mask.isPartial();
-  Value isUnknown =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, state.rowMax,
-                            b.constant(kMinusInf, {b.warpM}));
-  Value follows = isAnyTrue(b, isUnknown, isPartial);
-  TileState tile = branch(follows, begin(state, scores), [&](TileState tile) {
-    if (isPartial)
-      tile.scores = mask.apply(tile.scores);
-    return followScores(tile, tile.scores);
-  });
-  tile.scores = b.exponentiateBelow(tile.scores, tile.state.rowMax);
+  // Rows that have no maximum yet are far.
+  Value addend = b.getAddend(state.rowMax);
+  Value follows = b.isAnyTrue(b.areFar(addend), isPartial);
+  TileState tile =
+      branch(follows, begin(state, scores, addend), [&](const TileState &tile) {
+        TileState masked = applyMask(tile, mask, isPartial);
+        return followScores(masked, masked.scores);
+      });
+  tile = {tile.state, tile.exponentiate(b), /*addend=*/Value()};
   Value bits = getBits(b, b.groupColumns(tile.scores));
   Value none = getIntegers(b, 0, getBits(b, b.constant(0, {b.warpM, 8})));
   Value largest = vector::MultiDimReductionOp::create(
@@ -391,7 +431,7 @@ Exponentials CheckedMaximum::exponentiate(RowState state, Value scores,
                             << kMantissaBits;
   Value exceeds = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, largest,
                                         getIntegers(b, limit, largest));
-  exceeds = isAnyTrue(b, exceeds, /*orElse=*/{});
+  exceeds = b.isAnyTrue(exceeds);
   tile = branch(exceeds, tile, [&](const TileState &tile) {
     return followExponentials(tile, largest);
   });
@@ -418,11 +458,12 @@ RareMaximum::TileState CheckedMaximum::followExponentials(const TileState &tile,
   Value rowMax = math::FmaOp::create(
       b, growth, b.constant(1 / b.getExponentScale(), {b.warpM}),
       tile.state.rowMax);
-  Value factors = getFactors(b, tile.state, rowMax);
-  TileState scaled = makeRelativeTo(tile, rowMax, factors);
-  scaled.scores =
-      arith::MulFOp::create(b, tile.scores, b.broadcastRows(factors, b.blockN));
-  return scaled;
+  Value factors = b.getFactors(b.getReference(tile.state.rowMax),
+                               b.getReference(getSafeMax(b, rowMax)));
+  return {
+      makeRelativeTo(tile.state, rowMax, factors),
+      arith::MulFOp::create(b, tile.scores, b.broadcastRows(factors, b.blockN)),
+      /*addend=*/Value()};
 }
 
 /// Rows whose sum is no number, or infinite.
@@ -430,9 +471,8 @@ Value CheckedMaximum::isLost(const RowState &state) const {
   Value columns = sum.getColumns(state);
   Value infinity =
       b.constant(-kMinusInf, cast<VectorType>(columns.getType()).getShape());
-  return isAnyTrue(
-      b, arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, columns, infinity),
-      /*orElse=*/{});
+  return b.isAnyTrue(
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, columns, infinity));
 }
 
 namespace {

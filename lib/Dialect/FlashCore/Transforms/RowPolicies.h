@@ -16,16 +16,24 @@
 #ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_ROWPOLICIES_H
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_ROWPOLICIES_H
 
+#include "Exponentials.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-#include <limits>
 #include <memory>
 
 namespace mlir::flashcore {
-inline constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+/// What the exponentials of a row are relative to: P = exp2(c * (s -
+/// subtrahend) + addend), with the c of getExponentScale(). Near 0 the
+/// subtrahend is 0 and the addend -round(c * max), one operation a score. That
+/// product is rounded by half of 2^-24 of it, so where it is large (kFarthest)
+/// the maximum is subtracted from the scores instead, and the addend is 0.
+/// `isFar` says where, for each row; a maximum of -inf is far, too.
+struct RowReference {
+  Value isFar, subtrahend, addend;
+};
 
 /// Builds ops on the tiles of a warp: of scores (warpM x blockN), of O (warpM x
 /// headDimV), and values a row.
@@ -46,12 +54,28 @@ public:
   Value contract(Value lhs, Value rhs, Value acc, bool transposedRhs);
   /// P = exp2(c * s + addend), with the c of getExponentScale().
   Value exponentiate(Value scores, Value addend);
-  /// P of raw scores, relative to the row maximum.
-  Value exponentiateBelow(Value scores, Value rowMax);
-  /// The maximum to subtract. A row that has seen no key yet takes 0.
-  Value getSafeMax(Value rowMax);
-  /// -c * max, of the maximum to subtract.
-  Value getScaledMax(Value rowMax);
+  /// The largest |c * max| of an addend. Below it the product is rounded by at
+  /// most 2^-13, half a step of f32, and where a row comes from beyond it by
+  /// twice as much: P changes by less than half a step of an f16 near 1, 2^-12.
+  static constexpr float kFarthest = 4096;
+  /// -c * max as the addend of rows that are not far.
+  Value getAddend(Value rowMax);
+  /// Whether such addends are of rows that are far.
+  Value areFar(Value addends);
+  RowReference getReference(Value rowMax);
+  /// exp2 of what lies between two references, by which a state that is
+  /// relative to `from` becomes relative to `to`, which is not of -inf.
+  Value getFactors(const RowReference &from, const RowReference &to);
+  /// The scores of a tile, less the subtrahend of each row.
+  Value subtract(Value scores, const RowReference &reference);
+  /// Whether any element of a tile or vector of i1 is true, or `orElse` (which
+  /// may be null).
+  Value isAnyTrue(Value tile, Value orElse = {});
+  /// What `first` returns if the condition holds, else what `second` does, each
+  /// built in its side of an scf.if.
+  SmallVector<Value> branch(Value condition,
+                            function_ref<SmallVector<Value>()> first,
+                            function_ref<SmallVector<Value>()> second);
 
   /// What a score that is ready for the softmax still has to be multiplied
   /// with.

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Exponentials.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,13 +21,10 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 constexpr int64_t kLanes = kSoftmaxThreads / kSoftmaxRows;
 /// Columns of a lane: 16 bytes of scores.
 constexpr int64_t kColumns = 4;
@@ -65,8 +63,7 @@ private:
   void findRow();
   scf::ForOp buildWalk(ValueRange init);
   SmallVector<Value> loadScores(Value column);
-  Value getOffset(Value max);
-  Value exponentiate(Value score, Value offset);
+  Value exponentiate(Value score, Value max);
   Sums addColumns();
   Value reduce(Value value, function_ref<Value(Value, Value)> combine);
   Sums mergeLanes(Sums own);
@@ -130,19 +127,9 @@ SmallVector<Value> SoftmaxBuilder::loadScores(Value column) {
   return elements;
 }
 
-/// -log2(e) * max. Where that is -inf nothing is seen, and -inf - -inf is not
-/// computed.
-Value SoftmaxBuilder::getOffset(Value max) {
-  return arith::MulFOp::create(
-      b, arith::SelectOp::create(b, isEqual(max, kMinusInf), constant(0), max),
-      constant(-llvm::numbers::log2ef));
-}
-
-/// exp(score - max), of the offset of max.
-Value SoftmaxBuilder::exponentiate(Value score, Value offset) {
-  return math::Exp2Op::create(
-      b,
-      math::FmaOp::create(b, score, constant(llvm::numbers::log2ef), offset));
+/// exp(score - max), where that is not -inf.
+Value SoftmaxBuilder::exponentiate(Value score, Value max) {
+  return exponentiateDifference(b, score, max, llvm::numbers::log2ef);
 }
 
 /// Those of the lane's columns.
@@ -154,11 +141,11 @@ SoftmaxBuilder::Sums SoftmaxBuilder::addColumns() {
   SmallVector<Value> loaded = loadScores(loop.getInductionVar());
   for (Value score : loaded)
     largest = max(largest, score);
-  Value offset = getOffset(largest);
+  Value safe = getSafeMax(b, largest);
   Value sum = arith::MulFOp::create(b, loop.getRegionIterArg(1),
-                                    exponentiate(before, offset));
+                                    exponentiate(before, safe));
   for (Value score : loaded)
-    sum = add(sum, exponentiate(score, offset));
+    sum = add(sum, exponentiate(score, safe));
   scf::YieldOp::create(b, ValueRange{largest, sum});
   return {loop.getResult(0), loop.getResult(1)};
 }
@@ -177,8 +164,8 @@ Value SoftmaxBuilder::reduce(Value value,
 
 SoftmaxBuilder::Sums SoftmaxBuilder::mergeLanes(Sums own) {
   Value largest = reduce(own.max, [&](Value x, Value y) { return max(x, y); });
-  Value sum = arith::MulFOp::create(b, own.sum,
-                                    exponentiate(own.max, getOffset(largest)));
+  Value sum = arith::MulFOp::create(
+      b, own.sum, exponentiate(own.max, getSafeMax(b, largest)));
   return {largest, reduce(sum, [&](Value x, Value y) { return add(x, y); })};
 }
 
@@ -188,15 +175,13 @@ SoftmaxBuilder::Sums SoftmaxBuilder::addSink(Sums row) {
   if (!logits)
     return row;
   Value logit = memref::LoadOp::create(b, logits, head);
-  Value largest = max(row.max, logit);
-  Value offset = getOffset(largest);
-  return {largest,
-          math::FmaOp::create(b, row.sum, exponentiate(row.max, offset),
-                              exponentiate(logit, offset))};
+  SinkWeights weights = weighSink(b, row.max, /*scale=*/1, logit);
+  return {weights.max,
+          math::FmaOp::create(b, row.sum, weights.row, weights.sink)};
 }
 
 void SoftmaxBuilder::writeProbabilities(Value max, Value inverse) {
-  Value offset = getOffset(max);
+  Value safe = getSafeMax(b, max);
   scf::ForOp loop = buildWalk({});
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
@@ -204,7 +189,7 @@ void SoftmaxBuilder::writeProbabilities(Value max, Value inverse) {
   SmallVector<Value> weights;
   for (Value score : loadScores(column))
     weights.push_back(
-        arith::MulFOp::create(b, exponentiate(score, offset), inverse));
+        arith::MulFOp::create(b, exponentiate(score, safe), inverse));
   Value p = vector::FromElementsOp::create(
       b, VectorType::get({kColumns}, b.getF32Type()), weights);
   p = arith::TruncFOp::create(b, VectorType::get({kColumns}, half), p);
@@ -220,10 +205,7 @@ void SoftmaxBuilder::writeLse(Sums row, Value isEmpty) {
   Value lse = frame.findTensor("lse");
   if (!lse)
     return;
-  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, row.sum),
-                                    constant(llvm::numbers::ln2f));
-  Value value = arith::SelectOp::create(b, isEmpty, constant(kMinusInf),
-                                        add(row.max, log));
+  Value value = getLogSumExp(b, row.max, /*scale=*/1, row.sum, isEmpty).value;
   Value isFirst =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
   OpBuilder::InsertionGuard guard(b);

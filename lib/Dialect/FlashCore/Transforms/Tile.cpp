@@ -539,11 +539,11 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   OpFoldResult entry = isSplit() ? partialEntry : OpFoldResult(batch);
   Value output = isSplit() ? partials.output : frame.getTensor("o");
   Value o = slice(output, entry, headQ, firstRow, rows);
-  Value lse = partials.lse;
-  if (op.getLse() && !isSplit())
-    lse = frame.getTensor("lse");
-  if (lse)
-    lse = slice(lse, entry, headQ, firstRow, rows);
+  Value lse;
+  if (isSplit())
+    lse = slicePartialLse(b, partials.lse, entry, headQ, firstRow, rows);
+  else if (op.getLse())
+    lse = slice(frame.getTensor("lse"), entry, headQ, firstRow, rows);
   // Of a part of the keys it is for the merge.
   Value sink = op.getSinkLogits() && !isSplit() ? frame.getTensor("sink_logits")
                                                 : Value();
@@ -650,7 +650,8 @@ OpFoldResult KernelBuilder::computeKeySplits() {
 
 /// Of the partial results, which one kernel makes and the next one uses all.
 OpFoldResult KernelBuilder::countFloats() {
-  int64_t floatsOfRow = signature.getPartialColumns() + /*LSE*/ 1;
+  int64_t floatsOfRow =
+      signature.getPartialColumns() + PartialResults::kFloatsOfLse;
   return apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
                    b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2) *
                    floatsOfRow,

@@ -11,6 +11,7 @@
 #include "RowPolicies.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -76,19 +77,62 @@ Value TileBuilder::exponentiate(Value scores, Value addend) {
       *this, math::FmaOp::create(*this, scores, scale, addend));
 }
 
-Value TileBuilder::exponentiateBelow(Value scores, Value rowMax) {
-  return exponentiate(scores, broadcastRows(getScaledMax(rowMax), blockN));
+Value TileBuilder::isAnyTrue(Value tile, Value orElse) {
+  if (!orElse)
+    orElse = arith::ConstantOp::create(*this, getBoolAttr(false));
+  SmallVector<bool> all(cast<VectorType>(tile.getType()).getRank(), true);
+  return vector::MultiDimReductionOp::create(*this, tile, orElse, all,
+                                             vector::CombiningKind::OR);
 }
 
-Value TileBuilder::getSafeMax(Value rowMax) {
-  int64_t rows = cast<VectorType>(rowMax.getType()).getDimSize(0);
-  Value isEmpty = arith::CmpFOp::create(*this, arith::CmpFPredicate::OEQ,
-                                        rowMax, constant(kMinusInf, {rows}));
-  return arith::SelectOp::create(*this, isEmpty, constant(0.0f, {rows}),
-                                 rowMax);
+SmallVector<Value>
+TileBuilder::branch(Value condition, function_ref<SmallVector<Value>()> first,
+                    function_ref<SmallVector<Value>()> second) {
+  auto build = [&](function_ref<SmallVector<Value>()> side) {
+    return [this, side](OpBuilder &builder, Location loc) {
+      OpBuilder::InsertionGuard guard(*this);
+      restoreInsertionPoint(builder.saveInsertionPoint());
+      SmallVector<Value> values = side();
+      scf::YieldOp::create(*this, loc, values);
+    };
+  };
+  auto ifOp = scf::IfOp::create(*this, condition, build(first), build(second));
+  return ifOp.getResults();
 }
 
-Value TileBuilder::getScaledMax(Value rowMax) {
-  return arith::MulFOp::create(*this, getSafeMax(rowMax),
-                               constant(-getExponentScale(), {warpM}));
+Value TileBuilder::getAddend(Value rowMax) {
+  return arith::MulFOp::create(
+      *this, rowMax, getConstantLike(*this, -getExponentScale(), rowMax));
+}
+
+Value TileBuilder::areFar(Value addends) {
+  return arith::CmpFOp::create(*this, arith::CmpFPredicate::OGT,
+                               math::AbsFOp::create(*this, addends),
+                               getConstantLike(*this, kFarthest, addends));
+}
+
+RowReference TileBuilder::getReference(Value rowMax) {
+  Value zero = getConstantLike(*this, 0, rowMax);
+  Value addend = getAddend(rowMax);
+  Value isFar = areFar(addend);
+  return {isFar, arith::SelectOp::create(*this, isFar, rowMax, zero),
+          arith::SelectOp::create(*this, isFar, zero, addend)};
+}
+
+Value TileBuilder::getFactors(const RowReference &from,
+                              const RowReference &to) {
+  Value difference =
+      arith::SubFOp::create(*this, from.subtrahend, to.subtrahend);
+  Value scale = getConstantLike(*this, getExponentScale(), difference);
+  return math::Exp2Op::create(
+      *this, math::FmaOp::create(
+                 *this, difference, scale,
+                 arith::SubFOp::create(*this, to.addend, from.addend)));
+}
+
+Value TileBuilder::subtract(Value scores, const RowReference &reference) {
+  return arith::SubFOp::create(
+      *this, scores,
+      broadcastRows(reference.subtrahend,
+                    cast<VectorType>(scores.getType()).getDimSize(1)));
 }

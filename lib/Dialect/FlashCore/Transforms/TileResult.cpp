@@ -17,11 +17,9 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 /// This warp's share of the rows, over all keys: each part's share, relative to
-/// the maximum of all, added up. Maxima are exponents of 2 here.
+/// the maximum of all, added up.
 RowResult TileExpander::mergeParts(RowState state) {
-  Value exponents = arith::MulFOp::create(
-      b, maxPolicy->readMax(state), b.constant(b.getExponentScale(), {warpM}));
-  Value tiles[] = {sumPolicy->getOutput(state), exponents,
+  Value tiles[] = {sumPolicy->getOutput(state), maxPolicy->readMax(state),
                    maxPolicy->readSum(state)};
   auto exchange = fcgpu::AllToAllOp::create(
       b, tiles, getKeyPart(), static_cast<uint64_t>(schedule.getKeyWarps()));
@@ -30,12 +28,11 @@ RowResult TileExpander::mergeParts(RowState state) {
   Value rowMax = maxima.front();
   for (Value other : maxima.drop_front())
     rowMax = arith::MaxNumFOp::create(b, rowMax, other);
-  Value safeMax = b.getSafeMax(rowMax);
+  RowReference reference = b.getReference(getSafeMax(b, rowMax));
   int64_t cols = cast<VectorType>(accs.front().getType()).getDimSize(1);
   Value acc, rowSum;
   for (auto [partAcc, partMax, partSum] : llvm::zip_equal(accs, maxima, sums)) {
-    Value factors =
-        math::Exp2Op::create(b, arith::SubFOp::create(b, partMax, safeMax));
+    Value factors = b.getFactors(b.getReference(partMax), reference);
     Value columns = b.broadcastRows(factors, cols);
     acc = acc ? math::FmaOp::create(b, partAcc, columns, acc).getResult()
               : arith::MulFOp::create(b, partAcc, columns).getResult();
@@ -43,15 +40,15 @@ RowResult TileExpander::mergeParts(RowState state) {
                  ? math::FmaOp::create(b, partSum, factors, rowSum).getResult()
                  : arith::MulFOp::create(b, partSum, factors).getResult();
   }
-  return {acc, rowMax, rowSum, llvm::numbers::ln2f};
+  return {acc, rowMax, rowSum, b.getScoreScale()};
 }
 
-/// Writes a tile (or row vector) to rows of `memref` from `row` on.
+/// Writes a tile (or row vector) to rows of an entry of `memref` from `row` on.
 vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
-                                                Value row,
-                                                ArrayRef<Value> cols) {
-  Value zero = asValue(b.getIndexAttr(0));
-  SmallVector<Value> indices{zero, zero, row};
+                                                Value row, ArrayRef<Value> cols,
+                                                int64_t entry) {
+  SmallVector<Value> indices{asValue(b.getIndexAttr(entry)),
+                             asValue(b.getIndexAttr(0)), row};
   llvm::append_range(indices, cols);
   // A memref of all the rows of the warp has those of a share.
   auto type = cast<MemRefType>(memref.getType());
@@ -63,41 +60,27 @@ vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
                                          ArrayRef<bool>(inBounds));
 }
 
-/// lse = max + ln(sum), ln(x) = log2(x) * ln(2).
 void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
-  int64_t rows = cast<VectorType>(result.rowSum.getType()).getDimSize(0);
-  Value log = arith::MulFOp::create(b, math::Log2Op::create(b, result.rowSum),
-                                    b.constant(llvm::numbers::ln2f, {rows}));
-  Value lse = math::FmaOp::create(b, result.rowMax,
-                                  b.constant(result.maxToLn, {rows}), log);
-  lse = arith::SelectOp::create(b, isEmpty, b.constant(kMinusInf, {rows}), lse);
-  writeRows(lse, op.getLse(), row, {});
+  LogSumExp lse =
+      getLogSumExp(b, result.rowMax, result.maxToLn, result.rowSum, isEmpty);
+  writeRows(lse.value, op.getLse(), row, {});
+  if (op.isPartOfKeys()) // C8
+    writeRows(lse.getRest(b), op.getLse(), row, {}, /*entry=*/1);
 }
 
 /// The logit of the head is one more score of each row, without a row of V.
 RowResult TileExpander::addSink(RowResult result) {
   if (!op.getSinkLogits())
     return result;
-  auto type = cast<VectorType>(result.rowSum.getType());
-  int64_t rows = type.getDimSize(0);
-  auto exponentiate = [&](Value number) -> Value {
-    return math::Exp2Op::create(
-        b, arith::MulFOp::create(b, number,
-                                 b.constant(llvm::numbers::log2ef, {rows})));
-  };
   Value logit = memref::LoadOp::create(b, op.getSinkLogits(),
                                        tileOperand(AttentionOp::TileHead));
-  Value sink = vector::BroadcastOp::create(b, type, logit);
-  Value rowMax = arith::MulFOp::create(b, result.rowMax,
-                                       b.constant(result.maxToLn, {rows}));
-  Value max = arith::MaxNumFOp::create(b, rowMax, sink);
-  Value safeMax = b.getSafeMax(max);
-  Value factor = exponentiate(arith::SubFOp::create(b, rowMax, safeMax));
-  Value weight = exponentiate(arith::SubFOp::create(b, sink, safeMax));
-  result.rowSum = math::FmaOp::create(b, result.rowSum, factor, weight);
-  result.rowMax = max;
+  Value sink = vector::BroadcastOp::create(b, result.rowSum.getType(), logit);
+  SinkWeights weights = weighSink(b, result.rowMax, result.maxToLn, sink);
+  result.rowSum =
+      math::FmaOp::create(b, result.rowSum, weights.row, weights.sink);
+  result.rowMax = weights.max;
   result.maxToLn = 1.0f;
-  result.accFactor = factor;
+  result.accFactor = weights.row;
   return result;
 }
 

@@ -141,15 +141,9 @@ Value TileExpander::maskScores(Value scores, Value key) {
 /// `first()` if the condition holds, else `second()`.
 Value TileExpander::branch(Value condition, function_ref<Value()> first,
                            function_ref<Value()> second) {
-  auto build = [&](function_ref<Value()> side) {
-    return [this, side](OpBuilder &builder, Location) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(builder.getInsertionBlock());
-      scf::YieldOp::create(b, side());
-    };
-  };
-  return scf::IfOp::create(b, condition, build(first), build(second))
-      .getResult(0);
+  return b.branch(
+      condition, [&] { return SmallVector<Value>{first()}; },
+      [&] { return SmallVector<Value>{second()}; })[0];
 }
 
 Value TileExpander::maskIf(Value condition, Value scores, Value key) {

@@ -30,14 +30,12 @@ Value TileExpander::getProbabilities(Value scores, Value key) {
         ValueRange{tileOperand(AttentionOp::TileBatch),
                    tileOperand(AttentionOp::TileHead),
                    getInside(query, AttentionOp::TileSeqlenQ)});
-    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, lse,
-                                          constant(kMinusInf));
-    Value offset = arith::MulFOp::create(
-        b, arith::SelectOp::create(b, isEmpty, constant(0), lse),
-        constant(-llvm::numbers::log2ef));
+    // score * scale - lse, rounded once.
+    Value exponent =
+        math::FmaOp::create(b, score, constant(b.getScoreScale()),
+                            arith::NegFOp::create(b, getSafeMax(b, lse)));
     return math::Exp2Op::create(
-        b,
-        math::FmaOp::create(b, score, constant(b.getExponentScale()), offset));
+        b, arith::MulFOp::create(b, exponent, constant(llvm::numbers::log2ef)));
   });
 }
 

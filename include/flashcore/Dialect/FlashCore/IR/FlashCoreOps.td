@@ -178,7 +178,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            result may have more columns, which mean nothing, that of a tile of
            scores has those of keys, and may have more, for keys that are hidden
       C8   lse is (batch, heads_q, seqlen_q) of f32; of a tile of scores that of
-           the whole
+           the whole; of a partial result (2, heads_q, seqlen_q): LSE, and what
+           rounding it to f32 left
       C9   softmax_scale and softcap, when present, are finite and positive;
            softmax_scale, softcap and softmax_scale / softcap are from 2^-126
            to 2^126
@@ -340,6 +341,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
 
     /// Whether it is a tile whose output are scores.
     bool isTileOfScores() { return !getTile().empty() && getStage(); }
+    /// Of a tile: whether its keys are a part of those of the whole, and its
+    /// results partial ones, which are in f32.
+    bool isPartOfKeys();
     /// Whether it is a tile of P V alone.
     bool isTileOfValues() { return static_cast<bool>(getProbabilities()); }
 

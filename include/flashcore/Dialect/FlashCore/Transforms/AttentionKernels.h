@@ -131,10 +131,13 @@ private:
 };
 
 /// The results of attentions over parts of the keys, in the workspace: O, then
-/// LSE, in f32. Split s of batch entry b is entry s * batch + b.
+/// LSE and what rounding that left, in f32. Split s of batch entry b is entry
+/// s * batch + b.
 struct PartialResults {
+  static constexpr int64_t kFloatsOfLse = 2; ///< of a row
+
   Value output; ///< (parts * batch, heads_q, seqlen_q, columns of tiles)
-  Value lse;    ///< (parts * batch, heads_q, seqlen_q)
+  Value lse;    ///< (2, parts * batch, heads_q, seqlen_q)
 };
 
 /// Those of a kernel, which must take the workspace, of `numParts` parts of the
