@@ -148,6 +148,7 @@ def describe(name, bundle, mlir):
         is_top_left=attention["causal"] == "top_left",
         window=(attention["window_left"], attention["window_right"]),
         softcap=attention["softcap"],
+        lse="lse" in tensors,
         scale=None if is_usual else scale,
         bias=bias,
         source=mlir,

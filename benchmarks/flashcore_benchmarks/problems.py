@@ -29,6 +29,7 @@ class Problem:
     softcap: float = None
     scale: float = None  # None is 1 / sqrt(head_dim)
     bias: tuple = None  # its type and axes: ("f32", "1h1k")
+    lse: bool = False  # whether it is a result
     source: str = None  # MLIR
 
     def __post_init__(self):

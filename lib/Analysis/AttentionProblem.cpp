@@ -156,6 +156,7 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
   problem.hasBias = op.getBias() || op.getAlibiSlopes() || change.hasOthers() ||
                     mask.hasOpaqueRegion;
   problem.hasDropout = static_cast<bool>(op.getRng());
+  problem.hasLse = op.getLse() && !op.isTileOfScores() && !op.isPartOfKeys();
   problem.hasLongScores =
       op.getBias() || problem.hasDropout || change.isLong() || hide.isLong();
   problem.readsPerScore = change.numReads + hide.numReads > 0;

@@ -114,7 +114,8 @@ static int64_t chooseStreamedStages(const AttentionProblem &problem,
 }
 
 /// Tiles for which S still fits beside an O of up to 32 x 128 a warp, where
-/// sizes that are known leave registers, unless a mask and a softcap take them.
+/// sizes that are known leave registers, unless a mask and a softcap take them,
+/// or LSE, whose sums are of P before it is rounded.
 /// Another tile is a partial one for most sequences, which must be worth it. A
 /// single block of queries has bounds that LLVM knows, and spreads over
 /// registers.
@@ -123,8 +124,8 @@ static bool fitsMiddleTiles(const AttentionProblem &problem, GridFill fill) {
   constexpr int64_t minKeys = 512, blockRows = 128;
   // Two ends to compare with: of the sequence, and of what a query sees.
   bool hasTwoEnds = problem.isTopLeft && problem.seqlenQ > problem.seqlenK;
-  bool hasSpareRegisters =
-      (!problem.hasSpecials || !problem.isCausal) && !hasTwoEnds;
+  bool hasSpareRegisters = (!problem.hasSpecials || !problem.isCausal) &&
+                           !problem.hasLse && !hasTwoEnds;
   return fill == GridFill::Full && hasSpareRegisters &&
          *problem.seqlenQ > blockRows && !problem.hasOpenAddresses() &&
          *problem.seqlenK >= minKeys;

@@ -122,6 +122,17 @@ static std::optional<std::string> checkDropout(const AttentionProblem &problem,
                        spell("row_sum", names));
 }
 
+/// Products add up rounded P: fine for dividing O by, whose P are the same.
+static std::optional<std::string> checkLse(const AttentionProblem &problem,
+                                           const ScheduleChoice &choice,
+                                           FieldNames names) {
+  if (!problem.hasLse || choice.rowSum == RowSum::Add)
+    return std::nullopt;
+  return llvm::formatv("expects {0} add with lse, which is the logarithm of a "
+                       "sum of weights that are not rounded, but got mma",
+                       spell("row_sum", names));
+}
+
 /// What kernels that leave S and P in global memory cannot do. They have as
 /// many columns for them as there are keys of the longest sequence.
 static std::optional<std::string> checkUnfused(const AttentionProblem &problem,
@@ -187,7 +198,7 @@ mlir::flashcore::checkTileSchedule(const AttentionProblem &problem,
                                    const ScheduleChoice &choice,
                                    FieldNames names) {
   for (auto check : {checkUnfused, checkBlocks, checkShares, checkOnePass,
-                     checkFolded, checkSplit, checkDropout})
+                     checkFolded, checkSplit, checkDropout, checkLse})
     if (std::optional<std::string> error = check(problem, choice, names))
       return error;
   return std::nullopt;

@@ -234,7 +234,7 @@ static RowMax chooseRareMax(const AttentionProblem &problem,
                             const ScheduleChoice &choice) {
   constexpr int64_t columnsWithSpareRegisters = 80;
   bool isPossible = !problem.hasSpecials && !problem.hasBias &&
-                    choice.overlap == Overlap::None &&
+                    !problem.hasLse && choice.overlap == Overlap::None &&
                     takesConstants(target, problem.element) &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
   bool pays = getWidestDim(problem) <= columnsWithSpareRegisters;
@@ -380,11 +380,13 @@ void ScheduleChooser::decideRowMax() {
   bool hasOnes = takesConstants(target, problem.element);
   choice.rowSum = reasons.decide(
       "row_sum", options.rowSum,
-      hasOnes && (isStale || isOnePass) ? RowSum::Mma : RowSum::Add,
-      !hasOnes    ? "no product of constants"
-      : isStale   ? "cancels the rounding of P under a stale maximum"
-      : isOnePass ? "tensor cores wait for exponentials anyway"
-                  : "needs no product of its own");
+      hasOnes && !problem.hasLse && (isStale || isOnePass) ? RowSum::Mma
+                                                           : RowSum::Add,
+      !hasOnes         ? "no product of constants"
+      : problem.hasLse ? llvm::StringRef(kLseReason)
+      : isStale        ? "cancels the rounding of P under a stale maximum"
+      : isOnePass      ? "tensor cores wait for exponentials anyway"
+                       : "needs no product of its own");
 }
 
 void ScheduleChooser::decideBlocks() {

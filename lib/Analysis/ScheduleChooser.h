@@ -55,6 +55,8 @@ inline bool asksForInvariance(const ScheduleOptions &options) {
 /// Why a field has the value that it has with it.
 inline constexpr llvm::StringLiteral kInvariantReason =
     "invariance: the same for every batch";
+inline constexpr llvm::StringLiteral kLseReason =
+    "lse: its sums are of weights that are not rounded";
 
 /// Decides the fields in the order of a block's making: some depend on those
 /// before them.

@@ -141,8 +141,12 @@ public:
       refuse(key, "a string", *value);
     return text.value_or("").str();
   }
-  bool boolean(llvm::StringRef key) {
-    const json::Value *value = require(key);
+  bool boolean(llvm::StringRef key) { return toBoolean(key, require(key)); }
+  /// False without the key.
+  bool optionalBoolean(llvm::StringRef key) {
+    return toBoolean(key, find(key));
+  }
+  bool toBoolean(llvm::StringRef key, const json::Value *value) {
     auto flag = value ? value->getAsBoolean() : std::nullopt;
     if (value && !flag)
       refuse(key, "true or false", *value);
@@ -232,6 +236,7 @@ static TuningEntry readEntry(ErrorSink &errors, const json::Value &value,
   entry.hasSpecials = problem.boolean("softcap");
   entry.hasBias = problem.boolean("bias");
   entry.hasWindow = problem.boolean("window");
+  entry.hasLse = problem.optionalBoolean("lse"); // newer than the rest
   entry.seqlenQ = problem.range("seqlen_q");
   entry.seqlenK = problem.range("seqlen_k");
   entry.headsPerKV = problem.range("heads_per_kv");
@@ -314,7 +319,7 @@ bool TuningEntry::matches(const AttentionProblem &problem) const {
   return headDim == problem.headDim && headDimV == problem.headDimV &&
          isCausal == problem.isCausal && hasSpecials == problem.hasSpecials &&
          hasBias == problem.hasBias && hasWindow == problem.hasWindow &&
-         isInside(seqlenQ, problem.seqlenQ) &&
+         hasLse == problem.hasLse && isInside(seqlenQ, problem.seqlenQ) &&
          isInside(seqlenK, problem.seqlenK) && isInside(headsPerKV, group) &&
          isInside(queryBlocks, getNumBlocks(problem, kRowsOfQueryBlock));
 }

@@ -300,7 +300,8 @@ static llvm::StringRef explain(RowMax rowMax) {
 }
 
 /// How the rows of S and P are followed and summed.
-static void decideRowPolicies(const ScheduleOptions &options,
+static void decideRowPolicies(const AttentionProblem &problem,
+                              const ScheduleOptions &options,
                               const Shape &shape, ScheduleChoice &choice,
                               ReasonWriter &reasons) {
   bool isInvariant = asksForInvariance(options);
@@ -312,6 +313,8 @@ static void decideRowPolicies(const ScheduleOptions &options,
       isInvariant ? llvm::StringRef(kInvariantReason)
       : shape.rowSum == RowSum::Mma
           ? "columns of ones behind V cost P V less than additions"
+      : problem.hasLse
+          ? llvm::StringRef(kLseReason)
           : "V has no whole panels, no room for columns of ones, or a dropout");
 }
 
@@ -392,7 +395,7 @@ static ScheduleDecision decide(const AttentionProblem &problem,
   decideSplits(problem, target, options, isSmall, choice, reasons);
   decideOrder(problem, options, choice, reasons);
   decideSoftmax(options, shape, choice, reasons);
-  decideRowPolicies(options, shape, choice, reasons);
+  decideRowPolicies(problem, options, shape, choice, reasons);
   choice.minBlocks =
       reasons.decide("min_blocks", options.minBlocks, shape.minBlocks,
                      shape.minBlocks == 1

@@ -137,10 +137,11 @@ TEST(TuningFileTest, RefusesBadProblems) {
             "\"64\"");
   EXPECT_EQ(refuseProblem("\"head_dim\": 64"),
             "entries[0].problem: expects the key 'head_dim_v'");
-  EXPECT_EQ(refuseProblem(kProblem + ", \"seqlen\": 3"),
-            "entries[0].problem: expects one of the keys head_dim, head_dim_v, "
-            "causal, softcap, bias, window, seqlen_q, seqlen_k, heads_per_kv, "
-            "query_blocks, but got 'seqlen'");
+  EXPECT_EQ(
+      refuseProblem(kProblem + ", \"seqlen\": 3"),
+      "entries[0].problem: expects one of the keys head_dim, head_dim_v, "
+      "causal, softcap, bias, window, lse, seqlen_q, seqlen_k, heads_per_kv, "
+      "query_blocks, but got 'seqlen'");
   for (llvm::StringRef range : {"[2,1]", "[0,1]", "[1]", "\"any\"", "7"})
     EXPECT_EQ(refuseProblem(kProblem + ", \"seqlen_q\": " + range),
               ("entries[0].problem.seqlen_q: expects 'dynamic' or [min, max] "

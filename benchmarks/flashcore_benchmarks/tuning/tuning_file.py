@@ -30,6 +30,7 @@ def problem_class(problem, sms):
         "softcap": problem.softcap is not None,
         "bias": problem.bias is not None,
         "window": problem.has_window,
+        "lse": problem.lse,
         "heads_per_kv": [problem.heads_q // problem.heads_kv] * 2,
         "seqlen_q": _around(problem.seqlen_q, [_FEW_QUERIES + 1]),
         "query_blocks": _around(query_blocks(problem), [sms, 2 * sms]),

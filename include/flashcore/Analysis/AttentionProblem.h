@@ -40,6 +40,8 @@ struct AttentionProblem {
   /// regions read; a dropout has words of random numbers.
   bool hasLongScores = false;
   bool hasDropout = false;
+  /// Whether LSE is a result: the logarithm of a sum of P that is not rounded.
+  bool hasLse = false;
   /// Whether rows of keys are appended before anything else is done.
   bool hasAppend = false;
   /// Whether a region reads something for every score.

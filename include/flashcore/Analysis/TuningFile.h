@@ -31,7 +31,7 @@ struct SizeRange {
 struct TuningEntry {
   int64_t headDim = 0, headDimV = 0;
   bool isCausal = false;
-  bool hasSpecials = false, hasBias = false, hasWindow = false;
+  bool hasSpecials = false, hasBias = false, hasWindow = false, hasLse = false;
   /// Without a range any size will do. Query blocks are those of 64 rows, over
   /// all heads and batches.
   std::optional<SizeRange> seqlenQ, seqlenK, headsPerKV, queryBlocks;
