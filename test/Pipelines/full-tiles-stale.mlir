@@ -3,9 +3,9 @@
 // mask code. For the tiles before, the warp copies and meets the others.
 
 // RUN: flashcore-compile %s --print-phases --row-max=folded --row-sum=mma -o - 2>&1 >/dev/null \
-// RUN:   | FileCheck %s
+// RUN:   | FileCheck --check-prefixes=CHECK,FOLDED %s
 // RUN: flashcore-compile %s --print-phases --row-max=stale --row-sum=mma -o - 2>&1 >/dev/null \
-// RUN:   | FileCheck %s
+// RUN:   | FileCheck --check-prefixes=CHECK,STALE %s
 
 !t = memref<4x32x4096x64xf16>
 
@@ -23,10 +23,12 @@
 // CHECK:           %[[SCORES:.+]] = vector.contract
 // CHECK-NOT:       fcgpu.map_scores
 // CHECK:           %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}} [0, 1]
-// CHECK:           %{{.+}}:4 = scf.if %[[FOLLOWS]]
+// FOLDED:          %{{.+}}:4 = scf.if %[[FOLLOWS]]
+// STALE:           %{{.+}}:5 = scf.if %[[FOLLOWS]]
 // CHECK:             fcgpu.map_scores %[[SCORES]]
 // CHECK:           } else {
-// CHECK-NEXT:        scf.yield {{.+}}, %[[SCORES]] :
+// FOLDED-NEXT:       scf.yield {{.+}}, %[[SCORES]] :
+// STALE-NEXT:        scf.yield {{.+}}, %[[SCORES]], %[[ADDEND:[^ ,]+]] :
 // CHECK-NOT:       fcgpu.map_scores
 // CHECK-NOT:     scf.for %
 // CHECK:         gpu.return

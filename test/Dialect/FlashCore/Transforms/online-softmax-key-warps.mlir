@@ -31,18 +31,27 @@ gpu.module @kernels {
     // CHECK:          vector.transfer_read %[[K]][%{{.+}}, %{{.+}}, %[[ROW_OF_K]], %{{.+}}], {{.+}}<copy = warp, ring = warp, slots = 2, number = turn>
     // CHECK:          arith.cmpi slt, %[[I]], %[[NUM_MASKED]]
 
-    // Maxima as exponents of 2, and sums, of each row; then the warp's share of
-    // the rows of all parts.
-    // CHECK:        %[[MAX:.+]] = arith.mulf %[[STATE]]#1, %{{.+}} : vector<32xf32>
+    // Maxima and sums of each row; then the warp's share of the rows of all parts,
+    // relative to the maximum of all, where each may be far (online-softmax.mlir).
     // CHECK:        %[[SUM:.+]] = vector.multi_reduction <add>, %[[STATE]]#2
-    // CHECK:        %[[SHARE:.+]]:12 = fcgpu.all_to_all %[[STATE]]#0, %[[MAX]], %[[SUM]] part %[[PART]] of 4 : vector<32x64xf32>, vector<32xf32>, vector<32xf32>
+    // CHECK:        %[[SHARE:.+]]:12 = fcgpu.all_to_all %[[STATE]]#0, %[[STATE]]#1, %[[SUM]] part %[[PART]] of 4 : vector<32x64xf32>, vector<32xf32>, vector<32xf32>
     // CHECK:        %[[MAX_2:.+]] = arith.maxnumf %[[SHARE]]#4, %[[SHARE]]#5
     // CHECK:        %[[MAX_3:.+]] = arith.maxnumf %[[MAX_2]], %[[SHARE]]#6
     // CHECK:        %[[MAX_4:.+]] = arith.maxnumf %[[MAX_3]], %[[SHARE]]#7
     // CHECK:        %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[MAX_4]], %{{.+}} : vector<8xf32>
     // CHECK:        %[[SAFE:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[MAX_4]]
-    // CHECK:        %[[BELOW:.+]] = arith.subf %[[SHARE]]#4, %[[SAFE]]
-    // CHECK:        %[[FACTOR:.+]] = math.exp2 %[[BELOW]]
+    // CHECK:        %[[NEAR:.+]] = arith.mulf %[[SAFE]], %[[MINUS_C:.+]] : vector<8xf32>
+    // CHECK:        %[[IS_FAR:.+]] = arith.cmpf ogt, %{{.+}}, %[[FARTHEST:.+]] : vector<8xf32>
+    // CHECK:        %[[SUBTRAHEND:.+]] = arith.select %[[IS_FAR]], %[[SAFE]], %{{.+}}
+    // CHECK:        %[[ADDEND:.+]] = arith.select %[[IS_FAR]], %{{.+}}, %[[NEAR]]
+    // CHECK:        %[[NEAR_0:.+]] = arith.mulf %[[SHARE]]#4, %[[MINUS_C]]
+    // CHECK:        %[[IS_FAR_0:.+]] = arith.cmpf ogt, %{{.+}}, %[[FARTHEST]]
+    // CHECK:        %[[SUBTRAHEND_0:.+]] = arith.select %[[IS_FAR_0]], %[[SHARE]]#4, %{{.+}}
+    // CHECK:        %[[ADDEND_0:.+]] = arith.select %[[IS_FAR_0]], %{{.+}}, %[[NEAR_0]]
+    // CHECK:        %[[ABOVE:.+]] = arith.subf %[[SUBTRAHEND_0]], %[[SUBTRAHEND]]
+    // CHECK:        %[[ABOVE_ADDEND:.+]] = arith.subf %[[ADDEND]], %[[ADDEND_0]]
+    // CHECK:        %[[EXPONENT:.+]] = math.fma %[[ABOVE]], %{{.+}}, %[[ABOVE_ADDEND]]
+    // CHECK:        %[[FACTOR:.+]] = math.exp2 %[[EXPONENT]]
     // CHECK:        %[[O_0:.+]] = arith.mulf %[[SHARE]]#0, %{{.+}} : vector<8x64xf32>
     // CHECK:        %[[L_0:.+]] = arith.mulf %[[SHARE]]#8, %[[FACTOR]]
     // CHECK:        %[[O_1:.+]] = math.fma %[[SHARE]]#1, %{{.+}}, %[[O_0]]

@@ -8,7 +8,8 @@
 !qo = memref<1x1x16x64xf16, strided<[4096, 4096, 64, 1], offset: ?>>
 !kv = memref<1x1x64x64xf16>
 
-// All scores, one maximum, all exponentials; nothing is rescaled.
+// All scores, one maximum, all exponentials; nothing is rescaled. If the maximum of
+// some row is far, those are subtracted from all scores.
 
 // CHECK-LABEL: gpu.func @scores_come_first(
 // CHECK-SAME:    %{{[^:]+}}: memref<1x1x16x64xf16, {{[^,]+, [^,]+, [^,]+, [^,]+, [^,]+}}>, %[[K:[^:]+]]: memref<1x1x64x64xf16>, %[[V:[^:]+]]: memref<1x1x64x64xf16>
@@ -25,12 +26,28 @@ gpu.module @kernels {
     // CHECK:      %[[K0:.+]] = vector.transfer_read %[[K]][%[[C0]], %[[C0]], %[[C0]], %[[C0]]]
     // CHECK:      %[[S0:.+]] = vector.contract {{.+}} %{{.+}}, %[[K0]], %{{.+}} : {{.+}} into vector<16x32xf32>
     // CHECK:      %[[MAX:.+]] = arith.maxnumf %[[S1]], %[[S0]] : vector<16x32xf32>
-    // CHECK:      vector.multi_reduction <maxnumf>, %[[MAX]], %{{.+}} [1] : vector<16x32xf32> to vector<16xf32>
+    // CHECK:      %[[ROW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[MAX]], %{{.+}} [1] : vector<16x32xf32> to vector<16xf32>
     // CHECK-NOT:  vector.multi_reduction <maxnumf>
-    // CHECK:      math.fma %[[S1]],
+    // CHECK:      %[[ADDEND:.+]] = arith.mulf %[[ROW_MAX]],
+    // CHECK:      %[[ANY_FAR:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16xi1> to i1
+    // CHECK:      %[[RELATED:.+]]:3 = scf.if %[[ANY_FAR]]
+    // CHECK:        %[[SAFE_MAX:.+]] = arith.select %{{.+}}, %{{.+}}, %[[ROW_MAX]]
+    // CHECK:        %[[IS_FAR:.+]] = arith.cmpf ogt
+    // CHECK:        %[[SUBTRAHEND:.+]] = arith.select %[[IS_FAR]], %[[SAFE_MAX]],
+    // CHECK:        %[[NEW_ADDEND:.+]] = arith.select %[[IS_FAR]],
+    // CHECK:        %[[COLUMN:.+]] = vector.shape_cast %[[SUBTRAHEND]]
+    // CHECK:        %[[TILE:.+]] = vector.broadcast %[[COLUMN]]
+    // CHECK:        %[[D1:.+]] = arith.subf %[[S1]], %[[TILE]]
+    // CHECK:        %[[D0:.+]] = arith.subf %[[S0]], %[[TILE]]
+    // CHECK:        scf.yield %[[D1]], %[[D0]], %[[NEW_ADDEND]]
+    // CHECK:      } else {
+    // CHECK-NEXT:   scf.yield %[[S1]], %[[S0]], %[[ADDEND]]
+    // CHECK:      %[[ADDENDS:.+]] = vector.shape_cast %[[RELATED]]#2
+    // CHECK:      %[[ADDEND_TILE:.+]] = vector.broadcast %[[ADDENDS]]
+    // CHECK:      math.fma %[[RELATED]]#0, %{{.+}}, %[[ADDEND_TILE]]
     // CHECK:      vector.transfer_read %[[V]][%[[C0]], %[[C0]], %[[C32]], %[[C0]]]
     // CHECK:      %[[O1:.+]] = vector.contract {{.+}} into vector<16x64xf32>
-    // CHECK:      math.fma %[[S0]],
+    // CHECK:      math.fma %[[RELATED]]#1, %{{.+}}, %[[ADDEND_TILE]]
     // CHECK:      vector.transfer_read %[[V]][%[[C0]], %[[C0]], %[[C0]], %[[C0]]]
     // CHECK:      vector.contract {{.+}} %{{.+}}, %{{.+}}, %[[O1]] : {{.+}} into vector<16x64xf32>
     // CHECK-NOT:  scf.for

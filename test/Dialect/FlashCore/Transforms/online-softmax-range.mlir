@@ -9,16 +9,18 @@
 !qo = memref<1x1x16x32xf16>
 !kv = memref<1x1x256x32xf16>
 !partial = memref<1x1x16x32xf32>
-!lse = memref<1x1x16xf32>
+!lse = memref<2x1x16xf32>
 
-// A range of whole tiles needs no mask. O of a partial result is not rounded.
+// A range of whole tiles needs no mask. O of a partial result is not rounded, and
+// its LSE are two numbers: the second is what rounding the first one left, of the
+// product by an fma and of the sum by Knuth's TwoSum.
 
 // CHECK-DAG: #[[$KEYS:.+]] = affine_map<()[s0] -> (s0 * -96 + 256, 96)>
 // CHECK-DAG: #[[$NUM_TILES:.+]] = affine_map<()[s0] -> (s0 floordiv 32)>
 // CHECK-DAG: #[[$KEY:.+]] = affine_map<(d0)[s0, s1] -> (d0 * -32 + s1 * 96 + (s0 floordiv 32) * 32 - 32)>
 
 // CHECK-LABEL: gpu.func @range_of_whole_tiles
-// CHECK-SAME:    %[[O:[^:]+]]: memref<1x1x16x32xf32>, %[[LSE:[^:]+]]: memref<1x1x16xf32>, %[[SPLIT:[^:]+]]: index) kernel
+// CHECK-SAME:    %[[O:[^:]+]]: memref<1x1x16x32xf32>, %[[LSE:[^:]+]]: memref<2x1x16xf32>, %[[SPLIT:[^:]+]]: index) kernel
 gpu.module @kernels {
   gpu.func @range_of_whole_tiles(%q: !qo, %k: !kv, %v: !kv, %o: !partial,
                                  %lse: !lse, %split: index) kernel {
@@ -28,10 +30,27 @@ gpu.module @kernels {
     // CHECK:     scf.for %[[I:.+]] = %{{.+}} to %[[NUM_TILES]]
     // CHECK:       affine.apply #[[$KEY]](%[[I]])[%[[VISIBLE]], %[[SPLIT]]]
     // CHECK-NOT:   fcgpu.map_scores
-    // CHECK:       scf.yield
+    // CHECK:       scf.yield %{{.+}} : vector<16x32xf32>, vector<16xf32>, vector<16x8xf32>
     // CHECK-NOT: arith.truncf
     // CHECK:     vector.transfer_write %{{.+}}, %[[O]][{{.+}} : vector<16x32xf32>
-    // CHECK:     vector.transfer_write %{{.+}}, %[[LSE]][
+    // CHECK:     %[[LN2:.+]] = arith.constant dense<0.693147{{.*}}> : vector<16xf32>
+    // CHECK:     %[[LOG:.+]] = arith.mulf %{{.+}}, %[[LN2]]
+    // CHECK:     %[[SUM:.+]] = math.fma %[[MAX:.+]], %[[SCALE:.+]], %[[LOG]]
+    // CHECK:     %[[VALUE:.+]] = arith.select %[[IS_EMPTY:.+]], %{{.+}}, %[[SUM]]
+    // CHECK-NEXT: %[[FIRST:.+]] = arith.constant 0 : index
+    // CHECK:     vector.transfer_write %[[VALUE]], %[[LSE]][%[[FIRST]],
+    // CHECK:     %[[PRODUCT:.+]] = arith.mulf %[[MAX]], %[[FACTOR:.+]] : vector<16xf32>
+    // CHECK-NEXT: %[[MINUS_PRODUCT:.+]] = arith.negf %[[PRODUCT]]
+    // CHECK-NEXT: %[[OF_PRODUCT:.+]] = math.fma %[[MAX]], %[[FACTOR]], %[[MINUS_PRODUCT]]
+    // CHECK-NEXT: %[[ADDED:.+]] = arith.subf %[[VALUE]], %[[PRODUCT]]
+    // CHECK-NEXT: %[[STAYED:.+]] = arith.subf %[[VALUE]], %[[ADDED]]
+    // CHECK-NEXT: %[[LOST_PRODUCT:.+]] = arith.subf %[[PRODUCT]], %[[STAYED]]
+    // CHECK-NEXT: %[[LOST_LOG:.+]] = arith.subf %[[LOG]], %[[ADDED]]
+    // CHECK-NEXT: %[[OF_SUM:.+]] = arith.addf %[[LOST_PRODUCT]], %[[LOST_LOG]]
+    // CHECK:     %[[LEFT:.+]] = arith.addf %[[OF_PRODUCT]], %[[OF_SUM]]
+    // CHECK:     %[[REST:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[LEFT]]
+    // CHECK:     %[[SECOND:.+]] = arith.constant 1 : index
+    // CHECK:     vector.transfer_write %[[REST]], %[[LSE]][%[[SECOND]],
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 16 : index
     %seqlen_k = arith.constant 256 : index

@@ -86,7 +86,9 @@ gpu.module @kernels {
 !k = memref<1x1x100x32xf16>
 !s = memref<1x1x16x100xf32, strided<[?, ?, ?, 1], offset: ?>>
 
-// A row whose log-sum-exp is -inf sees nothing: 0, not NaN.
+// A row whose log-sum-exp is -inf sees nothing: 0, not NaN. The difference from the
+// scaled score is rounded once, before it is an exponent of 2: of large scores each
+// product would be rounded by more than that.
 
 // CHECK-LABEL: gpu.func @probabilities
 // CHECK-SAME:    %[[LSE:[^:]+]]: memref<2x8x128xf32>, %[[BATCH:[^:]+]]: index, %[[HEAD:[^:]+]]: index
@@ -102,8 +104,10 @@ gpu.module @kernels {
     // CHECK:        %[[OF_ROW:.+]] = memref.load %[[LSE]][%[[BATCH]], %[[HEAD]], %[[INSIDE]]]
     // CHECK:        %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[OF_ROW]],
     // CHECK:        %[[SAFE:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[OF_ROW]]
-    // CHECK:        %[[OFFSET:.+]] = arith.mulf %[[SAFE]],
-    // CHECK:        %[[EXPONENT:.+]] = math.fma %[[SCORE]], %{{.+}}, %[[OFFSET]]
+    // CHECK:        %[[MINUS_LSE:.+]] = arith.negf %[[SAFE]]
+    // CHECK:        %[[BELOW:.+]] = math.fma %[[SCORE]], %{{.+}}, %[[MINUS_LSE]]
+    // CHECK:        %[[LOG2E:.+]] = arith.constant 1.442695{{.*}} : f32
+    // CHECK:        %[[EXPONENT:.+]] = arith.mulf %[[BELOW]], %[[LOG2E]]
     // CHECK:        math.exp2 %[[EXPONENT]]
     // CHECK:      vector.transfer_write %[[WEIGHTS]],
     %seqlen_q = arith.constant 128 : index

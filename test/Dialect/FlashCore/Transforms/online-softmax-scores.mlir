@@ -32,8 +32,11 @@ gpu.module @kernels {
     // CHECK:          fcgpu.yield %[[CAPPED]] : f32
     // CHECK-NOT:    scf.if
     // CHECK:        vector.multi_reduction <maxnumf>, %[[SCORES]],
+    // CHECK:        %[[RELATED:.+]]:3 = scf.if
+    // CHECK:        } else {
+    // CHECK:          scf.yield %[[SCORES]],
     // CHECK:        %[[C:.+]] = arith.constant dense<5.770780e+00> : vector<16x64xf32>
-    // CHECK:        math.fma %[[SCORES]], %[[C]],
+    // CHECK:        math.fma %[[RELATED]]#0, %[[C]],
     // CHECK:      %[[CAP:.+]] = arith.constant dense<4.000000e+00> : vector<16xf32>
     // CHECK:      math.fma %[[STATE]]#1, %[[CAP]],
     %zero = arith.constant 0 : index
@@ -79,8 +82,11 @@ gpu.module @kernels {
     // CHECK-NEXT:     %[[ADDED:.+]] = arith.extf %[[VALUE]] : f16 to f32
     // CHECK-NEXT:     %[[RESULT:.+]] = math.fma %[[SCORE]], %[[SCALE]], %[[ADDED]] : f32
     // CHECK-NEXT:     fcgpu.yield %[[RESULT]] : f32
+    // CHECK:        %[[RELATED:.+]]:3 = scf.if
+    // CHECK:        } else {
+    // CHECK:          scf.yield %[[SCORES]],
     // CHECK:        %[[C:.+]] = arith.constant dense<1.44269502> : vector<16x64xf32>
-    // CHECK:        math.fma %[[SCORES]], %[[C]],
+    // CHECK:        math.fma %[[RELATED]]#0, %[[C]],
     // CHECK:      math.log2
     // CHECK:      %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<16xf32>
     // CHECK:      math.fma %[[STATE]]#1, %[[ONE]],

@@ -162,14 +162,15 @@ gpu.module @kernels {
   gpu.func @output_is_late(%q: !qo, %k: !kv, %v: !kv, %o: !qo) kernel {
     // CHECK:      scf.for {{.+}} iter_args(%[[ACC:[^ ]+]] = %{{.+}}, %[[MAX:[^ ]+]] = %{{.+}}, %[[SUM:[^ ]+]] = %{{.+}})
     // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<64xf32>
     // CHECK:        %[[EXCEEDS:.+]] = vector.multi_reduction <or>
-    // CHECK-NEXT:   %[[ONE:.+]] = arith.constant dense<1.000000e+00> : vector<64xf32>
-    // CHECK-NEXT:   %[[FIRST:.+]]:4 = scf.if %[[EXCEEDS]]
+    // CHECK-NEXT:   %[[FIRST:.+]]:5 = scf.if %[[EXCEEDS]]
     // CHECK-NOT:      %[[ACC]]
     // CHECK:          %[[FACTORS:.+]] = math.exp2 %{{.+}} : vector<64xf32>
-    // CHECK-NEXT:     scf.yield %[[FACTORS]], %{{.+}}, %[[SUM]], %[[SCORES]]
+    // CHECK:          %[[DIFFERENCES:.+]] = arith.subf %[[SCORES]], %{{.+}}
+    // CHECK-NEXT:     scf.yield %[[FACTORS]], %{{.+}}, %[[SUM]], %[[DIFFERENCES]], %{{.+}}
     // CHECK-NEXT:   } else {
-    // CHECK-NEXT:     scf.yield %[[ONE]], %[[MAX]], %[[SUM]], %[[SCORES]]
+    // CHECK-NEXT:     scf.yield %[[ONE]], %[[MAX]], %[[SUM]], %[[SCORES]], %{{.+}}
     // CHECK-NEXT:   }
     // CHECK:        math.exp2 %{{.+}} : vector<64x64xf32>
     // CHECK-NEXT:   %[[LATE:.+]] = scf.if %[[EXCEEDS]] -> (vector<64x72xf32>) {
@@ -235,7 +236,8 @@ gpu.module @kernels {
 !kv = memref<1x1x128x64xf16>
 
 // The exponentials are looked at, as integers; the scores only where a row has
-// no maximum yet. A row that is lost raises a flag, and the block walks again.
+// no maximum yet, or a far one, which is subtracted from them. A row that is lost
+// raises a flag, and the block walks again.
 
 // CHECK-LABEL: gpu.func @checked(
 gpu.module @kernels {
@@ -243,10 +245,21 @@ gpu.module @kernels {
     // CHECK:      %[[FLAG:.+]] = fcgpu.alloc_flag
     // CHECK:      scf.forall
     // CHECK:        scf.for {{.+}} iter_args(%[[ACC:[^ ]+]] = %{{.+}}, %[[MAX:[^ ]+]] = %{{.+}}, %{{.+}} = %{{.+}})
-    // CHECK:          %[[UNKNOWN:.+]] = arith.cmpf oeq, %[[MAX]], %{{.+}} : vector<64xf32>
-    // CHECK:          %[[NEW:.+]] = vector.multi_reduction <or>, %[[UNKNOWN]], %{{.+}} [0] : vector<64xi1> to i1
-    // CHECK:          %[[FOLLOWED:.+]]:4 = scf.if %[[NEW]]
+    // CHECK:          %[[SCORES:.+]] = vector.contract
+    // CHECK:          %[[ADDEND:.+]] = arith.mulf %[[MAX]], %{{.+}} : vector<64xf32>
+    // CHECK:          %[[SIZE:.+]] = math.absf %[[ADDEND]]
+    // CHECK:          %[[FARTHEST:.+]] = arith.constant dense<4.096000e+03> : vector<64xf32>
+    // CHECK:          %[[ARE_FAR:.+]] = arith.cmpf ogt, %[[SIZE]], %[[FARTHEST]]
+    // CHECK:          %[[NEW:.+]] = vector.multi_reduction <or>, %[[ARE_FAR]], %{{.+}} [0] : vector<64xi1> to i1
+    // CHECK:          %[[FOLLOWED:.+]]:5 = scf.if %[[NEW]]
     // CHECK:            vector.multi_reduction <maxnumf>
+    // CHECK:            %[[DIFFERENCES:.+]] = arith.subf %[[SCORES]], %{{.+}}
+    // CHECK:            scf.yield %{{.+}}, %{{.+}}, %{{.+}}, %[[DIFFERENCES]], %{{.+}}
+    // CHECK:          } else {
+    // CHECK:            scf.yield %{{.+}}, %[[MAX]], %{{.+}}, %[[SCORES]], %[[ADDEND]]
+    // CHECK:          %[[ADDENDS:.+]] = vector.shape_cast %[[FOLLOWED]]#4
+    // CHECK:          %[[ADDEND_TILE:.+]] = vector.broadcast %[[ADDENDS]]
+    // CHECK:          math.fma %[[FOLLOWED]]#3, %{{.+}}, %[[ADDEND_TILE]]
     // CHECK:          %[[P:.+]] = math.exp2 %{{.+}} : vector<64x64xf32>
     // CHECK:          %[[BITS:.+]] = arith.bitcast %{{.+}} to vector<64x8x8xi32>
     // CHECK:          %[[LARGEST:.+]] = vector.multi_reduction <maxsi>, %[[BITS]],

@@ -68,7 +68,7 @@ gpu.module @kernels {
 
 // CHECK-LABEL: gpu.func @products_of_two_iterations
 // CHECK:         scf.for
-// CHECK:           scf.yield
+// CHECK:           scf.yield %{{.+}} : vector<16x32xf32>,
 // CHECK-NEXT:    } {fcgpu.overlap = #fcgpu.overlap<qk>}
 gpu.module @kernels {
   gpu.func @products_of_two_iterations(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
@@ -150,32 +150,101 @@ gpu.module @kernels {
 !qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
 !kv = memref<1x1x128x32xf16>
 
-// exp(2 (s - max)) = exp2(c s - c max) with c = 2 log2(e); a maximum of -inf
-// becomes 0 first.
+// exp(2 (s - max)) = exp2(c s - c max) with c = 2 log2(e). What the state is
+// multiplied with is the exponential of the difference of such products, each
+// rounded, as those of its own exponentials are.
 
 // CHECK-LABEL: gpu.func @scale_is_folded_into_exp2
 gpu.module @kernels {
   gpu.func @scale_is_folded_into_exp2(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                       %row: index) kernel {
+    // CHECK:     scf.for %{{.+}} iter_args(%[[OLD_ACC:.+]] = %{{.+}}, %[[OLD_MAX:.+]] = %{{.+}}, %[[OLD_SUM:.+]] = %{{.+}})
+    // CHECK:     %[[SCORES:.+]] = vector.contract
+    // CHECK:     %[[MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[OLD_MAX]]
+    // CHECK:     %[[MINUS_C:.+]] = arith.constant dense<-2.885390e+00> : vector<16xf32>
+    // CHECK:     %[[ADDEND:.+]] = arith.mulf %[[MAX]], %[[MINUS_C]]
+    // CHECK:     %[[RELATED:.+]]:3 = scf.if
+    // CHECK:     } else {
+    // CHECK-NEXT:  %[[C:.+]] = arith.constant dense<2.885390e+00> : vector<16xf32>
+    // CHECK-NEXT:  %[[BEFORE:.+]] = arith.mulf %[[OLD_MAX]], %[[C]]
+    // CHECK-NEXT:  %[[EXPONENT:.+]] = arith.addf %[[BEFORE]], %[[ADDEND]]
+    // CHECK-NEXT:  %[[FACTORS:.+]] = math.exp2 %[[EXPONENT]] : vector<16xf32>
+    // CHECK-NEXT:  scf.yield %[[SCORES]], %[[ADDEND]], %[[FACTORS]]
+    // CHECK-NEXT: }
+    // CHECK:     %[[FACTOR_COLUMN:.+]] = vector.shape_cast %[[RELATED]]#2
+    // CHECK:     %[[FACTOR_TILE:.+]] = vector.broadcast %[[FACTOR_COLUMN]]
+    // CHECK:     arith.mulf %[[OLD_ACC]], %[[FACTOR_TILE]] : vector<16x32xf32>
+    // CHECK:     arith.mulf %[[OLD_SUM]], %{{.+}} : vector<16x8xf32>
+    // CHECK:     %[[COLUMN:.+]] = vector.shape_cast %[[RELATED]]#1 : vector<16xf32> to vector<16x1xf32>
+    // CHECK:     %[[ADDENDS:.+]] = vector.broadcast %[[COLUMN]] : vector<16x1xf32> to vector<16x64xf32>
+    // CHECK:     %[[C_TILE:.+]] = arith.constant dense<2.885390e+00> : vector<16x64xf32>
+    // CHECK:     %[[EXPONENTS:.+]] = math.fma %[[RELATED]]#0, %[[C_TILE]], %[[ADDENDS]]
+    // CHECK:     math.exp2 %[[EXPONENTS]] : vector<16x64xf32>
+    // CHECK:     scf.yield %{{.+}}, %[[MAX]], %{{.+}} : vector<16x32xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(2.000000e+00)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// c max is rounded by up to 2^-24 of it. Where that may be more than 2^-12, half
+// a step of an f16 P, for |c max| of more than 4096, a row is far: its maximum is
+// subtracted from the scores instead, and nothing is added to exponents. The
+// others of the warp stay as they are, so what the state is multiplied with comes
+// from both forms. A maximum of -inf is far, and 0 is subtracted.
+
+// CHECK-LABEL: gpu.func @far_maximum_is_subtracted_from_scores
+gpu.module @kernels {
+  gpu.func @far_maximum_is_subtracted_from_scores(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
     // CHECK:     scf.for %{{.+}} iter_args(%{{.+}} = %{{.+}}, %[[OLD_MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
     // CHECK:     %[[SCORES:.+]] = vector.contract
     // CHECK:     %[[MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[OLD_MAX]]
-    // CHECK-DAG: %[[MINUS_INF:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
-    // CHECK-DAG: %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[MAX]], %[[MINUS_INF]]
-    // CHECK-DAG: %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
-    // CHECK-DAG: %[[SAFE_MAX:.+]] = arith.select %[[IS_EMPTY]], %[[ZERO]], %[[MAX]]
-    // CHECK-DAG: %[[MINUS_C:.+]] = arith.constant dense<-2.885390e+00> : vector<16xf32>
-    // CHECK-DAG: %[[SCALED_MAX:.+]] = arith.mulf %[[SAFE_MAX]], %[[MINUS_C]]
-    // CHECK-DAG: %[[C:.+]] = arith.constant dense<2.885390e+00> : vector<16xf32>
-    // CHECK-DAG: %[[MAX_DELTA:.+]] = math.fma %[[OLD_MAX]], %[[C]], %[[SCALED_MAX]]
-    // CHECK-DAG: math.exp2 %[[MAX_DELTA]] : vector<16xf32>
-    // CHECK-DAG: %[[C_TILE:.+]] = arith.constant dense<2.885390e+00> : vector<16x64xf32>
-    // CHECK-DAG: %[[SAFE_MAX_2:.+]] = arith.select %{{.+}}, %{{.+}}, %[[MAX]]
-    // CHECK-DAG: %[[SCALED_MAX_2:.+]] = arith.mulf %[[SAFE_MAX_2]], %{{.+}}
-    // CHECK-DAG: %[[MAX_COLUMN:.+]] = vector.shape_cast %[[SCALED_MAX_2]] : vector<16xf32> to vector<16x1xf32>
-    // CHECK-DAG: %[[MAX_TILE:.+]] = vector.broadcast %[[MAX_COLUMN]] : vector<16x1xf32> to vector<16x64xf32>
-    // CHECK-DAG: %[[DELTA:.+]] = math.fma %[[SCORES]], %[[C_TILE]], %[[MAX_TILE]]
-    // CHECK:     math.exp2 %[[DELTA]] : vector<16x64xf32>
+    // CHECK:     %[[ADDEND:.+]] = arith.mulf %[[MAX]], %{{.+}}
+    // CHECK:     %[[SIZE:.+]] = math.absf %[[ADDEND]]
+    // CHECK:     %[[FARTHEST:.+]] = arith.constant dense<4.096000e+03> : vector<16xf32>
+    // CHECK:     %[[ARE_FAR:.+]] = arith.cmpf ogt, %[[SIZE]], %[[FARTHEST]]
+    // CHECK:     %[[ANY:.+]] = vector.multi_reduction <or>, %[[ARE_FAR]], %{{.+}} [0] : vector<16xi1> to i1
+    // CHECK:     scf.if %[[ANY]] -> (vector<16x64xf32>, vector<16xf32>, vector<16xf32>)
+    // CHECK:       %[[MINUS_INF:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
+    // CHECK:       %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[MAX]], %[[MINUS_INF]]
+    // CHECK:       %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+    // CHECK:       %[[SAFE_MAX:.+]] = arith.select %[[IS_EMPTY]], %[[ZERO]], %[[MAX]]
+    // CHECK:       %[[NONE:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+    // CHECK:       %[[MINUS_C:.+]] = arith.constant dense<-2.885390e+00> : vector<16xf32>
+    // CHECK:       %[[NEAR:.+]] = arith.mulf %[[SAFE_MAX]], %[[MINUS_C]]
+    // CHECK:       %[[IS_FAR:.+]] = arith.cmpf ogt
+    // CHECK:       %[[SUBTRAHEND:.+]] = arith.select %[[IS_FAR]], %[[SAFE_MAX]], %[[NONE]]
+    // CHECK:       %[[NEW_ADDEND:.+]] = arith.select %[[IS_FAR]], %[[NONE]], %[[NEAR]]
+    // CHECK:       %[[COLUMN:.+]] = vector.shape_cast %[[SUBTRAHEND]]
+    // CHECK:       %[[TILE:.+]] = vector.broadcast %[[COLUMN]]
+    // CHECK:       %[[DIFFERENCES:.+]] = arith.subf %[[SCORES]], %[[TILE]] : vector<16x64xf32>
+    // CHECK:       %[[NONE_OLD:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+    // CHECK:       %[[NEAR_OLD:.+]] = arith.mulf %[[OLD_MAX]], %{{.+}}
+    // CHECK:       %[[WAS_FAR:.+]] = arith.cmpf ogt
+    // CHECK:       %[[OLD_SUBTRAHEND:.+]] = arith.select %[[WAS_FAR]], %[[OLD_MAX]], %[[NONE_OLD]]
+    // CHECK:       %[[OLD_ADDEND:.+]] = arith.select %[[WAS_FAR]], %[[NONE_OLD]], %[[NEAR_OLD]]
+    // CHECK:       %[[BETWEEN:.+]] = arith.subf %[[OLD_SUBTRAHEND]], %[[SUBTRAHEND]]
+    // CHECK:       %[[C:.+]] = arith.constant dense<2.885390e+00> : vector<16xf32>
+    // CHECK:       %[[BETWEEN_ADDENDS:.+]] = arith.subf %[[NEW_ADDEND]], %[[OLD_ADDEND]]
+    // CHECK:       %[[EXPONENT:.+]] = math.fma %[[BETWEEN]], %[[C]], %[[BETWEEN_ADDENDS]]
+    // CHECK:       %[[FACTORS:.+]] = math.exp2 %[[EXPONENT]]
+    // CHECK:       scf.yield %[[DIFFERENCES]], %[[NEW_ADDEND]], %[[FACTORS]]
+    // CHECK:     } else {
+    // CHECK-NOT:   arith.subf
+    // CHECK:       scf.yield %[[SCORES]], %[[ADDEND]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
@@ -540,8 +609,9 @@ gpu.module @kernels {
 !kv = memref<1x1x128x32xf16>
 
 // A stale maximum: O and the sum are rescaled only if some score exceeds its
-// row's maximum by 8 in the exponent, 8 / (2 * log2(e)) in the raw score. The
-// sum is a product of the rounded P with ones.
+// row's maximum by 8 in the exponent, 8 / (2 * log2(e)) in the raw score, or if
+// some row is far, whose maximum is subtracted from the scores. The sum is a
+// product of the rounded P with ones.
 
 // CHECK-LABEL: gpu.func @stale_maximum
 gpu.module @kernels {
@@ -549,21 +619,39 @@ gpu.module @kernels {
                           %row: index) kernel {
     // CHECK:      scf.for {{.+}} iter_args(%[[ACC:.+]] = %{{.+}}, %[[MAX:.+]] = %{{.+}}, %[[SUM:.+]] = %{{.+}})
     // CHECK:        %[[SCORES:.+]] = vector.contract
+    // CHECK:        %[[NEAR:.+]] = arith.mulf %[[MAX]], %{{.+}}
+    // CHECK:        %[[FARTHEST:.+]] = arith.constant dense<4.096000e+03> : vector<16xf32>
+    // CHECK:        %[[IS_FAR:.+]] = arith.cmpf ogt, %{{.+}}, %[[FARTHEST]]
+    // CHECK:        %[[ADDEND:.+]] = arith.select %[[IS_FAR]], %{{.+}}, %[[NEAR]]
+    // CHECK:        %[[ANYTHING:.+]] = arith.constant dense<0xFF800000> : vector<16xf32>
     // CHECK:        %[[SLACK:.+]] = arith.constant dense<2.772588{{.*}}> : vector<16xf32>
-    // CHECK:        %[[LIMITS:.+]] = arith.addf %[[MAX]], %[[SLACK]]
+    // CHECK:        %[[SUM_LIMITS:.+]] = arith.addf %[[MAX]], %[[SLACK]]
+    // CHECK:        %[[LIMITS:.+]] = arith.select %[[IS_FAR]], %[[ANYTHING]], %[[SUM_LIMITS]]
     // CHECK:        %[[GROUPS:.+]] = vector.shape_cast %[[SCORES]] : vector<16x64xf32> to vector<16x8x8xf32>
     // CHECK:        %[[PARTIAL:.+]] = vector.multi_reduction <maxnumf>, %[[GROUPS]], %{{.+}} [1] : vector<16x8x8xf32> to vector<16x8xf32>
-    // CHECK:        %[[EXCEEDS:.+]] = arith.cmpf ogt, %[[PARTIAL]], %{{.+}} : vector<16x8xf32>
+    // CHECK:        %[[LIMIT_COLUMN:.+]] = vector.shape_cast %[[LIMITS]]
+    // CHECK:        %[[LIMIT_TILE:.+]] = vector.broadcast %[[LIMIT_COLUMN]]
+    // CHECK:        %[[EXCEEDS:.+]] = arith.cmpf ogt, %[[PARTIAL]], %[[LIMIT_TILE]] : vector<16x8xf32>
     // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %{{.+}} [0, 1] : vector<16x8xi1> to i1
-    // CHECK:        %[[STATE:.+]]:4 = scf.if %[[ANY]]
+    // CHECK:        %[[STATE:.+]]:5 = scf.if %[[ANY]]
     // CHECK:          %[[NEW_GROUPS:.+]] = vector.shape_cast %[[SCORES]]
     // CHECK:          %[[NEW_PARTIAL:.+]] = vector.multi_reduction <maxnumf>, %[[NEW_GROUPS]], %{{.+}} [1]
     // CHECK:          %[[NEW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[NEW_PARTIAL]], %[[MAX]] [1]
+    // CHECK:          %[[SAFE_MAX:.+]] = arith.select %{{.+}}, %{{.+}}, %[[NEW_MAX]]
+    // CHECK:          %[[NEW_IS_FAR:.+]] = arith.cmpf ogt
+    // CHECK:          %[[SUBTRAHEND:.+]] = arith.select %[[NEW_IS_FAR]], %[[SAFE_MAX]],
+    // CHECK:          %[[NEW_ADDEND:.+]] = arith.select %[[NEW_IS_FAR]],
     // CHECK:          %[[NEW_ACC:.+]] = arith.mulf %[[ACC]]
     // CHECK:          %[[NEW_SUM:.+]] = arith.mulf %[[SUM]]
-    // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]], %[[SCORES]]
+    // CHECK:          %[[SUBTRAHENDS:.+]] = vector.shape_cast %[[SUBTRAHEND]]
+    // CHECK:          %[[SUBTRAHEND_TILE:.+]] = vector.broadcast %[[SUBTRAHENDS]]
+    // CHECK:          %[[DIFFERENCES:.+]] = arith.subf %[[SCORES]], %[[SUBTRAHEND_TILE]]
+    // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_MAX]], %[[NEW_SUM]], %[[DIFFERENCES]], %[[NEW_ADDEND]]
     // CHECK:        } else {
-    // CHECK-NEXT:     scf.yield %[[ACC]], %[[MAX]], %[[SUM]], %[[SCORES]]
+    // CHECK-NEXT:     scf.yield %[[ACC]], %[[MAX]], %[[SUM]], %[[SCORES]], %[[ADDEND]]
+    // CHECK:        %[[ADDENDS:.+]] = vector.shape_cast %[[STATE]]#4
+    // CHECK:        %[[ADDEND_TILE:.+]] = vector.broadcast %[[ADDENDS]]
+    // CHECK:        math.fma %[[STATE]]#3, %{{.+}}, %[[ADDEND_TILE]] : vector<16x64xf32>
     // CHECK:        %[[P_HALF:.+]] = arith.truncf %{{.+}} : vector<16x64xf32> to vector<16x64xf16>
     // CHECK:        %[[ONES:.+]] = arith.constant dense<1.000000e+00> : vector<64x8xf16>
     // CHECK:        %[[SUMS:.+]] = vector.contract {{.+}} %[[P_HALF]], %[[ONES]], %[[STATE]]#2
@@ -588,9 +676,13 @@ gpu.module @kernels {
 !qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
 !kv = memref<1x1x128x32xf16>
 
-// A folded maximum: the product starts at -(max + 8 / (2 * log2(e))). Where a
-// score is not negative, or a row has no sum yet (sums are negative), the state
-// and the scores follow. P is exp2(c * s + 8).
+// A folded maximum: the product starts at -(max + 8 / (2 * log2(e))), in whole
+// steps, here of 1/4, of which 8 / (2 * log2(e)) are 11: what scores and what O
+// follow by are then the same. Where a score is not negative, or a row has no
+// sum yet (sums are negative), the state and the scores follow. P is
+// exp2(c * (s + 11/4)). Above 1024, 4096 / (2 * log2(e)) as a power of 2, a
+// product would lose its own digits: it starts there, and the rest is added in
+// the branch.
 
 // CHECK-LABEL: gpu.func @folded_maximum
 gpu.module @kernels {
@@ -598,7 +690,9 @@ gpu.module @kernels {
                            %row: index) kernel {
     // CHECK:      %[[START0:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
     // CHECK:      scf.for {{.+}} iter_args(%[[ACC:.+]] = %{{.+}}, %[[START:.+]] = %[[START0]], %[[SUM:.+]] = %{{.+}})
-    // CHECK:        %[[COLUMN:.+]] = vector.shape_cast %[[START]]
+    // CHECK:        %[[HIGHEST:.+]] = arith.constant dense<1.024000e+03> : vector<16xf32>
+    // CHECK:        %[[BEGIN:.+]] = arith.minnumf %[[START]], %[[HIGHEST]]
+    // CHECK:        %[[COLUMN:.+]] = vector.shape_cast %[[BEGIN]]
     // CHECK:        %[[FROM:.+]] = vector.broadcast %[[COLUMN]] : vector<16x1xf32> to vector<16x64xf32>
     // CHECK:        %[[SCORES:.+]] = vector.contract {{.+}}, %[[FROM]]
     // CHECK:        %[[BITS:.+]] = arith.bitcast %[[SCORES]] : vector<16x64xf32> to vector<16x64xi32>
@@ -607,18 +701,35 @@ gpu.module @kernels {
     // CHECK:        %[[SUM_BITS:.+]] = arith.bitcast %[[SUM]] : vector<16x8xf32> to vector<16x8xi32>
     // CHECK:        %[[EMPTY:.+]] = arith.cmpi sgt, %[[SUM_BITS]], %{{.+}} : vector<16x8xi32>
     // CHECK:        %[[EXCEEDS:.+]] = vector.multi_reduction <or>, %[[GROUPS]], %[[EMPTY]] [1] : vector<16x8x8xi1> to vector<16x8xi1>
-    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %{{.+}} [0, 1] : vector<16x8xi1> to i1
+    // CHECK:        %[[IS_FAR:.+]] = arith.cmpf ogt, %[[START]], %{{.+}} : vector<16xf32>
+    // CHECK:        %[[ANY_FAR:.+]] = vector.multi_reduction <or>, %[[IS_FAR]], %{{.+}} [0] : vector<16xi1> to i1
+    // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %[[ANY_FAR]] [0, 1] : vector<16x8xi1> to i1
     // CHECK:        %[[STATE:.+]]:4 = scf.if %[[ANY]]
     // CHECK:          %[[TILE_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]]
+    // CHECK:          %[[SLACK:.+]] = arith.constant dense<2.750000e+00> : vector<16xf32>
+    // CHECK:          %[[RAISE:.+]] = arith.addf %[[TILE_MAX]], %[[SLACK]]
+    // CHECK:          %[[BEGUN:.+]] = arith.minnumf %[[START]], %{{.+}}
+    // CHECK:          %[[QUARTER_STEPS:.+]] = arith.mulf %[[RAISE]], %{{.+}}
+    // CHECK:          %[[WHOLE:.+]] = math.ceil %[[QUARTER_STEPS]]
+    // CHECK:          %[[STEP:.+]] = arith.constant dense<2.500000e-01> : vector<16xf32>
+    // CHECK:          %[[RAISE_STEPS:.+]] = arith.mulf %[[WHOLE]], %[[STEP]]
+    // CHECK:          %[[LOWER:.+]] = arith.subf %[[BEGUN]], %[[RAISE_STEPS]]
+    // CHECK:          %[[FALLEN:.+]] = arith.minnumf %[[LOWER]], %[[START]]
+    // CHECK:          %[[NEW_START:.+]] = arith.select %{{.+}}, %[[LOWER]], %[[FALLEN]]
+    // CHECK:          %[[BETWEEN:.+]] = arith.subf %[[NEW_START]], %[[START]]
+    // CHECK:          %[[EXPONENTS:.+]] = arith.mulf %[[BETWEEN]], %{{.+}}
+    // CHECK:          %[[GROWTH:.+]] = math.exp2 %[[EXPONENTS]] : vector<16xf32>
+    // CHECK:          %[[DIFFERENCE:.+]] = arith.subf %[[NEW_START]], %[[BEGUN]]
     // CHECK:          %[[NEW_ACC:.+]] = arith.mulf %[[ACC]]
-    // CHECK:          %[[NEW_START:.+]] = arith.subf %[[START]], %[[RAISE:.+]] : vector<16xf32>
     // CHECK:          %[[NEW_SUM:.+]] = arith.mulf %[[SUM]]
-    // CHECK:          %[[NEW_SCORES:.+]] = arith.subf %[[SCORES]]
+    // CHECK:          %[[DIFFERENCE_COLUMN:.+]] = vector.shape_cast %[[DIFFERENCE]]
+    // CHECK:          %[[DIFFERENCE_TILE:.+]] = vector.broadcast %[[DIFFERENCE_COLUMN]]
+    // CHECK:          %[[NEW_SCORES:.+]] = arith.addf %[[SCORES]], %[[DIFFERENCE_TILE]]
     // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_START]], %[[NEW_SUM]], %[[NEW_SCORES]]
     // CHECK:        } else {
     // CHECK-NEXT:     scf.yield %[[ACC]], %[[START]], %[[SUM]], %[[SCORES]]
-    // CHECK:        %[[EIGHT:.+]] = arith.constant dense<8.000000e+00> : vector<16x64xf32>
-    // CHECK:        %[[EXPONENT:.+]] = math.fma %[[STATE]]#3, %{{.+}}, %[[EIGHT]]
+    // CHECK:        %[[ADDEND:.+]] = arith.constant dense<7.934822{{.*}}> : vector<16x64xf32>
+    // CHECK:        %[[EXPONENT:.+]] = math.fma %[[STATE]]#3, %{{.+}}, %[[ADDEND]]
     // CHECK:        math.exp2 %[[EXPONENT]]
     // CHECK:        %[[ONES:.+]] = arith.constant dense<-1.000000e+00> : vector<64x8xf16>
     // CHECK:        %[[SUMS:.+]] = vector.contract {{.+}}, %[[ONES]], %[[STATE]]#2
@@ -654,11 +765,12 @@ gpu.module @kernels {
     // CHECK:        %[[NUM_MASKED:.+]] = arith.constant 1 : index
     // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %[[NUM_MASKED]] : index
     // CHECK-NOT:    fcgpu.skip_unless
-    // CHECK:        %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[IS_PARTIAL]] [0, 1] : vector<16x8xi1> to i1
+    // CHECK:        %[[FAR_OR_PARTIAL:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[IS_PARTIAL]] [0] : vector<16xi1> to i1
+    // CHECK-NEXT:   %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[FAR_OR_PARTIAL]] [0, 1] : vector<16x8xi1> to i1
     // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
     // CHECK-NEXT:     %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
     // CHECK:          vector.multi_reduction <maxnumf>, %[[MASKED]],
-    // CHECK:          %[[NEW_SCORES:.+]] = arith.subf %[[MASKED]]
+    // CHECK:          %[[NEW_SCORES:.+]] = arith.addf %[[MASKED]]
     // CHECK:          scf.yield %{{.+}}, %{{.+}}, %{{.+}}, %[[NEW_SCORES]]
     // CHECK:        } else {
     // CHECK-NEXT:     scf.yield %[[ACC]], %[[START]], %[[SUM]], %[[SCORES]]
@@ -696,12 +808,13 @@ gpu.module @kernels {
     // CHECK-NEXT:   fcgpu.skip_unless %[[SEES]]
     // CHECK:        %[[IS_PARTIAL:.+]] = arith.cmpi slt, %[[I]], %{{.+}} : index
     // CHECK:        %[[FOLLOWS:.+]] = vector.multi_reduction <or>, %{{.+}}, %[[IS_PARTIAL]] [0, 1] : vector<16x8xi1> to i1
-    // CHECK-NEXT:   %{{.+}}:4 = scf.if %[[FOLLOWS]]
+    // CHECK-NEXT:   %{{.+}}:5 = scf.if %[[FOLLOWS]]
     // CHECK-NEXT:     %[[MASKED:.+]] = fcgpu.map_scores %[[SCORES]]
     // CHECK:          %[[GROUPS:.+]] = vector.shape_cast %[[MASKED]] :
     // CHECK:          %[[PARTIAL_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[GROUPS]], %{{.+}} [1]
     // CHECK:          vector.multi_reduction <maxnumf>, %[[PARTIAL_MAX]], %[[MAX]] [1]
-    // CHECK:          scf.yield %{{.+}}, %{{.+}}, %{{.+}}, %[[MASKED]]
+    // CHECK:          %[[NEW_SCORES:.+]] = arith.subf %[[MASKED]]
+    // CHECK:          scf.yield %{{.+}}, %{{.+}}, %{{.+}}, %[[NEW_SCORES]], %{{.+}}
     // CHECK-NOT:    fcgpu.map_scores
     // CHECK:      gpu.return
     %zero = arith.constant 0 : index

@@ -1,4 +1,7 @@
-// The sink is the tile's, or where keys are split over blocks the merge's.
+// The sink is the tile's, or where keys are split over blocks the merge's. Its
+// distance from the row's maximum is rounded once; which of the two is above the
+// other keeps its weight, so neither weight exceeds 1. One of -inf weighs nothing
+// even in a row without a maximum.
 
 // RUN: flashcore-opt %s -flashcore-configure -flashcore-tile | FileCheck %s
 // RUN: flashcore-opt %s -flashcore-configure=key-splits=2 -flashcore-tile | FileCheck --check-prefix=SPLIT %s
@@ -19,14 +22,27 @@
 // SPLIT-LABEL: gpu.func @attention_f16_d64_merge
 // SPLIT:         %[[LOGITS:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
 // SPLIT:         %[[SINK:.+]] = memref.load %[[LOGITS]][%{{.+}}]
-// SPLIT:         arith.maxnumf %{{.+}}, %[[SINK]]
+// SPLIT:         %[[DISTANCE:.+]] = math.fma %[[ROW_MAX:.+]], %[[MINUS_ONE:.+]], %[[SINK]]
+// SPLIT:         %[[IS_NONE:.+]] = arith.cmpf oeq, %[[SINK]],
+// SPLIT:         %[[ABOVE:.+]] = arith.select %[[IS_NONE]], %[[SINK]], %[[DISTANCE]]
+// SPLIT:         %[[IS_MAX:.+]] = arith.cmpf ogt, %[[ABOVE]],
+// SPLIT:         arith.select %[[IS_MAX]], %[[SINK]],
 
 // SOFTMAX-LABEL: gpu.func @attention_f16_d64
 // SOFTMAX:         scf.for
 // SOFTMAX:         %[[LOGIT:.+]] = memref.load %{{.+}}[%{{.+}}] : memref<8xf32
 // SOFTMAX:         %[[SINK:.+]] = vector.broadcast %[[LOGIT]] : f32 to vector<{{[0-9]+}}xf32>
-// SOFTMAX:         %[[MAX:.+]] = arith.maxnumf %{{.+}}, %[[SINK]]
+// SOFTMAX:         %[[MINUS_SCALE:.+]] = arith.constant dense<-1.250000e-01>
+// SOFTMAX:         %[[DISTANCE:.+]] = math.fma %[[ROW_MAX:.+]], %[[MINUS_SCALE]], %[[SINK]]
+// SOFTMAX:         %[[MINUS_INF:.+]] = arith.constant dense<0xFF800000>
+// SOFTMAX:         %[[IS_NONE:.+]] = arith.cmpf oeq, %[[SINK]], %[[MINUS_INF]]
+// SOFTMAX:         %[[ABOVE:.+]] = arith.select %[[IS_NONE]], %[[SINK]], %[[DISTANCE]]
+// SOFTMAX:         %[[IS_MAX:.+]] = arith.cmpf ogt, %[[ABOVE]], %[[ZERO:.+]] : vector
+// SOFTMAX:         %[[SCALED:.+]] = arith.mulf %[[ROW_MAX]],
+// SOFTMAX:         %[[MAX:.+]] = arith.select %[[IS_MAX]], %[[SINK]], %[[SCALED]]
+// SOFTMAX:         arith.select %[[IS_MAX]], %[[ABOVE]], %[[ZERO]]
 // SOFTMAX:         %[[FACTOR:.+]] = math.exp2
+// SOFTMAX:         arith.select %[[IS_MAX]], %[[ZERO]], %[[ABOVE]]
 // SOFTMAX:         %[[WEIGHT:.+]] = math.exp2
 // SOFTMAX:         %[[SUM:.+]] = math.fma %{{.+}}, %[[FACTOR]], %[[WEIGHT]]
 // SOFTMAX:         arith.divf %[[FACTOR]], %[[SUM]]

@@ -10,13 +10,13 @@
 !kv = memref<2x3x300x64xf16>
 
 // Three parts, the last of 44 keys. The workspace has room for 3 * 2 * 3 * 16 rows
-// of 64 columns and an LSE.
+// of 64 columns and the two numbers of an LSE.
 
 // CHECK-DAG: #[[$BEGIN:.+]] = affine_map<()[s0] -> (s0 * 128)>
 // CHECK-DAG: #[[$END:.+]] = affine_map<()[s0] -> (s0 * 128 + 128)>
 
 // CHECK-LABEL: func.func @known_keys
-// CHECK:         %[[FLOATS:.+]] = arith.constant 18720 : index
+// CHECK:         %[[FLOATS:.+]] = arith.constant 19008 : index
 // CHECK:         gpu.alloc (%[[FLOATS]])
 // CHECK:         %[[BLOCKS:.+]] = arith.constant 18 : index
 // CHECK:         gpu.launch_func {{.+}} blocks in (%[[BLOCKS]],
@@ -29,7 +29,7 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK-SAME:    {count = 3 : i64}]
-// CHECK-SAME:    workspace = [{bytes = 12 : i64,
+// CHECK-SAME:    workspace = [{bytes = 24 : i64,
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 3)
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK:         %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
@@ -38,9 +38,15 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // The largest part is multiplied with exactly 1, and no zero has a sign.
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_merge(
-// CHECK:         %[[MINUS_MAX:.+]] = arith.mulf
-// CHECK:         %[[ROUNDED:.+]] = arith.mulf %{{.+}},
-// CHECK-NEXT:    %[[EXPONENT:.+]] = arith.addf %[[ROUNDED]], %[[MINUS_MAX]] : f32
+// CHECK:         %[[LSE:.+]] = memref.load
+// CHECK:         %[[REST:.+]] = memref.load
+// CHECK:         %[[OF_PART:.+]] = arith.select %{{.+}}, %[[LSE]],
+// CHECK:         %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[MAX:.+]], %{{.+}} : f32
+// CHECK:         %[[SAFE:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[MAX]] : f32
+// CHECK:         %[[BELOW:.+]] = arith.subf %[[OF_PART]], %[[SAFE]] : f32
+// CHECK-NEXT:    %[[BELOW_REST:.+]] = arith.subf %[[REST]], %{{.+}} : f32
+// CHECK-NEXT:    %[[DIFFERENCE:.+]] = arith.addf %[[BELOW]], %[[BELOW_REST]] : f32
+// CHECK:         %[[EXPONENT:.+]] = arith.mulf %[[DIFFERENCE]],
 // CHECK-NEXT:    math.exp2 %[[EXPONENT]] : f32
 // CHECK:         arith.divf
 // CHECK:         %[[O:.+]] = math.fma {{.+}} : vector<4xf32>
@@ -98,7 +104,7 @@ func.func @one_part_with_a_sink(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %logits: mem
 
 // CHECK-DAG: #[[$PARTS:.+]] = affine_map<()[s0] -> (s0 ceildiv 128)>
 // CHECK-DAG: #[[$BLOCKS:.+]] = affine_map<()[s0, s1] -> ((s0 * (s1 ceildiv 128)) * 4)>
-// CHECK-DAG: #[[$FLOATS:.+]] = affine_map<()[s0, s1] -> ((s0 * (s1 ceildiv 128)) * 260)>
+// CHECK-DAG: #[[$FLOATS:.+]] = affine_map<()[s0, s1] -> ((s0 * (s1 ceildiv 128)) * 264)>
 // CHECK-DAG: #[[$ROUNDS:.+]] = affine_map<()[s0] -> ((s0 ceildiv 128) ceildiv 32)>
 // CHECK-DAG: #[[$LAST:.+]] = affine_map<()[s0] -> (s0 ceildiv 128 - 1)>
 
@@ -113,7 +119,7 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    {dim = "batch", tile = 1 : i64}, {dim = "seqlen_k", tile = 128 : i64}], shared_memory
-// CHECK-SAME:    workspace = [{bytes = 4 : i64, factors = [{{.+}}, {dim = "seqlen_k", tile = 128 : i64}]}
+// CHECK-SAME:    workspace = [{bytes = 8 : i64, factors = [{{.+}}, {dim = "seqlen_k", tile = 128 : i64}]}
 // CHECK:         %[[PARTS:.+]] = affine.apply #[[$PARTS]]()
 // CHECK:         affine.delinearize_index %{{.+}} into (%{{.+}}, 4, 1, %[[PARTS]])
 

@@ -49,7 +49,8 @@ func.func @a_block_owns_heads_of_one_kv_head(%q: !qo, %k: !kv, %v: !kv,
 !lse = memref<2x3x16xf32>
 
 // Ten tiles of 32 keys: three for each split but the last. The workspace has
-// room for 4 * 2 * 3 * 16 rows of 64 columns and an LSE.
+// room for 4 * 2 * 3 * 16 rows of 64 columns and an LSE, of two numbers: the second
+// is what rounding the first one left.
 
 // CHECK-DAG: #[[$BEGIN:.+]] = affine_map<()[s0] -> (s0 * 96)>
 // CHECK-DAG: #[[$END:.+]] = affine_map<()[s0] -> (s0 * 96 + 96)>
@@ -60,7 +61,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                      %lse: !lse) {
   // CHECK-DAG:  %[[O:.+]], %{{.+}}, %{{.+}}:4, %{{.+}}:4 = memref.extract_strided_metadata %arg3
   // CHECK-DAG:  %[[LSE:.+]], %{{.+}}, %{{.+}}:3, %{{.+}}:3 = memref.extract_strided_metadata %arg4
-  // CHECK:      %[[FLOATS:.+]] = arith.constant 24960 : index
+  // CHECK:      %[[FLOATS:.+]] = arith.constant 25344 : index
   // CHECK:      %[[WORKSPACE:.+]] = gpu.alloc (%[[FLOATS]]) : memref<?xf32>
   // CHECK:      %[[BASE:.+]], %{{.+}}, %{{.+}}, %{{.+}} = memref.extract_strided_metadata %[[WORKSPACE]]
   // CHECK:      %[[BLOCKS:.+]] = arith.constant 24 : index
@@ -84,54 +85,70 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 16 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}, {count = 4 : i64}]
-// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}, {bytes = 1024 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}]
+// CHECK-SAME:    workspace = [{bytes = 32 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}, {bytes = 1024 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}]
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 4)
 // CHECK-DAG:     %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[ENTRY:.+]] = affine.apply #[[$ENTRY]]()[%[[ID]]#3, %[[ID]]#0]
-// CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [8, 3, 16], strides: [48, 16, 1]
+// CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [2, 8, 3, 16], strides: [384, 48, 16, 1]
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [8, 3, 16, 64], strides: [3072, 1024, 64, 1]
 // CHECK:         memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, 0, 0] [1, 1, 300, 64]
 // CHECK:         %[[O_TILE:.+]] = memref.subview %[[O]][%[[ENTRY]], %[[ID]]#1, %{{.+}}, 0] [1, 1, 16, 64]
-// CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][%[[ENTRY]], %[[ID]]#1, %{{.+}}] [1, 1, 16]
+// CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][0, %[[ENTRY]], %[[ID]]#1, %{{.+}}] [2, 1, 1, 16]
 // CHECK:         %[[SEQLEN_K:.+]] = arith.constant 300 : index
 // CHECK:         flashcore.attention
 // CHECK-SAME:      outs(%[[O_TILE]] : memref<1x1x16x64xf32,
-// CHECK-SAME:      lse(%[[LSE_TILE]] :
+// CHECK-SAME:      lse(%[[LSE_TILE]] : memref<2x1x16xf32,
 // CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]], %{{.+}})
 
 // A block merges a row: a group of 16 threads has a part, a thread four columns
-// of it. Maximum, sum and O of each group meet in shared memory, where the
-// first group adds them up.
+// of it. Maximum, what rounding it left, sum and O of each group meet in shared
+// memory, where the first group adds them up. Weights are exponentials of
+// differences of both numbers, taken before anything is multiplied.
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_merge(
 // CHECK-SAME:    %[[O_BASE:[^:]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias},
 // CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias},
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
-// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], shared_memory = 1056 : i64, threads = 64 : i64}
+// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], shared_memory = 1072 : i64, threads = 64 : i64}
 // CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
 // CHECK-NOT:     fcgpu.schedule
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
 // CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [2, 3, 16]
-// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [4, 2, 3, 16]
+// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [2, 4, 2, 3, 16]
 // CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [4, 2, 3, 16, 64]
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 3, 16)
 // CHECK:         %[[THREAD:.+]] = gpu.thread_id x
 // CHECK:         %[[PLACE:.+]]:2 = affine.delinearize_index %[[THREAD]] into (4, 16)
 // CHECK:         %[[COLUMN:.+]] = arith.muli %[[PLACE]]#1,
 // CHECK:         %[[PART:.+]] = arith.addi %{{.+}}, %[[PLACE]]#0
-// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%{{.+}}, %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
+// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%c0{{[^,]*}}, %[[PART]], %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
+// CHECK:         %[[REST_OF_PART:.+]] = memref.load %[[LSES]][%c1{{[^,]*}}, %[[PART]], %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
 // CHECK:         vector.load %[[OS]][%{{.+}}, %[[ID]]#0, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 16 : i64} : {{.*}}, vector<4xf32>
 // CHECK-NOT:     %[[OS]]
-// CHECK:         %[[EXPONENT:.+]] = math.fma %[[LSE_OF_PART]],
-// CHECK:         math.exp2 %[[EXPONENT]]
+// CHECK:         %[[BELOW:.+]] = arith.subf %[[LSE_OF_PART]],
+// CHECK-NEXT:    %[[BELOW_REST:.+]] = arith.subf %[[REST_OF_PART]],
+// CHECK-NEXT:    %[[DIFFERENCE:.+]] = arith.addf %[[BELOW]], %[[BELOW_REST]]
+// CHECK:         %[[EXPONENT:.+]] = arith.mulf %[[DIFFERENCE]],
+// CHECK:         %[[WEIGHT:.+]] = math.exp2 %[[EXPONENT]]
+// CHECK:         %[[SUM:.+]] = math.fma %{{.+}}, %[[WEIGHT]],
 // CHECK:         math.fma {{.+}} : vector<4xf32>
 // CHECK:         vector.store %{{.+}}, %[[SHARED:.+]][%[[PLACE]]#0, %[[COLUMN]]] {alignment = 16 : i64}
+// CHECK:         memref.store %[[LSE_OF_PART]], %[[NUMBERS:.+]][%[[PLACE]]#0, %c0{{[^,]*}}]
+// CHECK:         memref.store %[[REST_OF_PART]], %[[NUMBERS]][%[[PLACE]]#0, %c1{{[^,]*}}]
+// CHECK:         memref.store %[[SUM]], %[[NUMBERS]][%[[PLACE]]#0, %c2{{[^,]*}}]
 // CHECK:         gpu.barrier
 // CHECK:         %[[IS_FIRST_GROUP:.+]] = arith.cmpi eq, %[[PLACE]]#0,
 // CHECK:         scf.if %[[IS_FIRST_GROUP]] {
 // CHECK-COUNT-4: vector.load %[[SHARED]]
 // CHECK-NOT:     vector.load
+// Of the larger LSE both numbers are kept.
+// CHECK:         %[[ABOVE_MAX:.+]] = arith.subf %[[LSE_1:.+]], %[[LSE_0:.+]] :
+// CHECK-NEXT:    %[[ABOVE_REST:.+]] = arith.subf %[[REST_1:.+]], %[[REST_0:.+]] :
+// CHECK-NEXT:    %[[ABOVE:.+]] = arith.addf %[[ABOVE_MAX]], %[[ABOVE_REST]]
+// CHECK:         %[[IS_ABOVE:.+]] = arith.cmpf ogt, %[[ABOVE]],
+// CHECK:         arith.select %[[IS_ABOVE]], %[[LSE_1]], %[[LSE_0]]
+// CHECK-NEXT:    arith.select %[[IS_ABOVE]], %[[REST_1]], %[[REST_0]]
 // CHECK:         arith.truncf %{{.+}} : vector<4xf32> to vector<4xf16>
 // CHECK:         vector.store %{{.+}}, %[[O]][%[[ID]]#0, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 8 : i64}
 // CHECK:         math.log2
@@ -180,6 +197,7 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK:         %[[LAST:.+]] = arith.constant 66 : index
 // CHECK:         %[[LOADED:.+]] = arith.minsi %[[PART:.+]], %[[LAST]]
 // CHECK:         %[[LSE:.+]] = memref.load
+// CHECK:         memref.load
 // CHECK:         vector.load
 // CHECK:         %[[IS_THERE:.+]] = arith.cmpi sle, %[[PART]], %[[LAST]]
 // CHECK:         arith.select %[[IS_THERE]], %[[LSE]], %{{.+}} : f32
@@ -240,7 +258,7 @@ func.func @rows_begin_at_odd_elements(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-LABEL: gpu.func @attention_f16_d5(
 // CHECK-SAME:    memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    alignment = 2 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"]
-// CHECK-SAME:    workspace = [{bytes = 8 : i64, factors = {{.+}}}, {bytes = 128 : i64,
+// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = {{.+}}}, {bytes = 128 : i64,
 // CHECK:         outs(%{{.+}} : memref<1x1x16x16xf32,
 // CHECK-LABEL: gpu.func @attention_f16_d5_merge(
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 3, 16, 5]
