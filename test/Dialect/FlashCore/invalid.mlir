@@ -267,6 +267,31 @@ func.func @c8_lse_has_key_length(%q: !q, %k: !kv, %lse: !lse) {
 
 // -----
 
+!t = memref<1x1x16x64xf16>
+!o = memref<1x1x16x64xf32>
+!lse = memref<1x1x16xf32>
+
+func.func @c8_lse_of_a_partial_result(%q: !t, %o: !o, %lse: !lse, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects lse shape (2, 1, 16), but got (1, 1, 16)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !o)
+      lse(%lse : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+!lse = memref<2x1x16xf32>
+
+func.func @c8_lse_of_a_whole_result(%q: !t, %lse: !lse, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects lse shape (1, 1, 16), but got (2, 1, 16)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      lse(%lse : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
 !t = memref<2x8x512x64xf16>
 !lse = memref<2x8x512xf16>
 

@@ -363,18 +363,19 @@ func.func @tile_of_scores(%q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
   return
 }
 
-// The output of a tile may be a partial result in f32 (C2), of any strides.
+// The output of a tile may be a partial result in f32 (C2), of any strides. Its LSE
+// are two numbers a row (C8).
 
 // CHECK-LABEL: func.func @partial_result(
 func.func @partial_result(
     %q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
     %o: memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>,
-    %lse: memref<1x1x16xf32>, %i: index) {
+    %lse: memref<2x1x16xf32>, %i: index) {
   // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>) lse(
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
                           memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
       outs(%o : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>)
-      lse(%lse : memref<1x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+      lse(%lse : memref<2x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }
 
