@@ -331,6 +331,26 @@ TEST(ScheduleRefusal, AFoldedMaximumThatCannotWork) {
             "of all earlier tiles before a product, but got qk");
 }
 
+TEST(ScheduleRefusal, SumsOfAProductForAnLse) {
+  ScheduleOptions options;
+  options.rowSum = RowSum::Mma;
+  AttentionProblem problem = makeProblem(64, 64);
+  EXPECT_EQ(refuse(problem, options), "accepted");
+  problem.hasLse = true;
+  const char *error = "expects row-sum add with lse, which is the logarithm of a "
+                      "sum of weights that are not rounded, but got mma";
+  EXPECT_EQ(refuse(problem, options), error);
+  options.product = Product::Warpgroup;
+  ScheduleResult result =
+      chooseSchedule(problem, *lookupTarget("sm_90a"), options);
+  EXPECT_EQ(std::get<std::string>(result), error);
+  // A folded maximum, which such sums cancel the rounding of, goes with them.
+  options = {};
+  options.rowMax = RowMax::Folded;
+  EXPECT_EQ(refuse(problem, options),
+            "expects row-sum mma with row-max folded, but got add");
+}
+
 TEST(ScheduleRefusal, SumsOfAProductBehindADropout) {
   ScheduleOptions options;
   options.product = Product::Warpgroup;

@@ -367,6 +367,26 @@ TEST(ScheduleDefaults, TheMaximumIsFoldedWhereThatPays) {
   EXPECT_EQ(choose(makeProblem(256, 256), ada()).rowMax, RowMax::Stale);
 }
 
+// Its logarithm is of P as it is, not as a product has it.
+TEST(ScheduleDefaults, SumsOfAnLseAreNotRounded) {
+  for (int64_t headDim : {64, 88, 128, 256}) {
+    AttentionProblem problem = makeProblem(headDim, headDim);
+    EXPECT_EQ(choose(problem, ada()).rowSum, RowSum::Mma) << headDim;
+    problem.hasLse = true;
+    EXPECT_EQ(choose(problem, ada()).rowSum, RowSum::Add) << headDim;
+    EXPECT_EQ(choose(problem, ada()).rowMax, RowMax::Stale) << headDim;
+  }
+  auto result = [] {
+    AttentionProblem problem = makeProblem(64, 64);
+    problem.hasLse = true;
+    return std::get<ScheduleDecision>(chooseSchedule(problem, ada(), {}));
+  }();
+  for (const ScheduleReason &reason : result.reasons)
+    if (reason.field == "row_sum")
+      EXPECT_EQ(reason.reason,
+                "lse: its sums are of weights that are not rounded");
+}
+
 TEST(ScheduleDefaults, ChangedScoresAreNotFolded) {
   AttentionProblem softcap = makeProblem(64, 64), bias = softcap;
   softcap.hasSpecials = bias.hasBias = bias.hasLongScores = true;

@@ -20,6 +20,14 @@ TEST(ScheduleOfSmallGrids, WarpsDivideTheKeys) {
   EXPECT_EQ(choice.rowMax, RowMax::Exact);
 }
 
+TEST(ScheduleOfSmallGrids, SumsOfAnLseAreNotRounded) {
+  AttentionProblem problem = makeSmallProblem(8, 512, 64);
+  problem.hasLse = true;
+  ScheduleChoice choice = choose(problem, ada());
+  EXPECT_EQ(choice.softmax, Softmax::OnePass);
+  EXPECT_EQ(choice.rowSum, RowSum::Add);
+}
+
 TEST(ScheduleOfSmallGrids, WideHeadsHaveRoomForTwo) {
   ScheduleChoice choice = choose(makeSmallProblem(8, 512, 128), ada());
   EXPECT_EQ(choice.keyWarps, 2);

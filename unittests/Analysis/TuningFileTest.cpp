@@ -181,7 +181,8 @@ TEST(TuningFileTest, AnEntryIsForItsProblems) {
   EXPECT_TRUE(entry.matches(problem));
   for (bool AttentionProblem::*feature :
        {&AttentionProblem::isCausal, &AttentionProblem::hasSpecials,
-        &AttentionProblem::hasBias, &AttentionProblem::hasWindow}) {
+        &AttentionProblem::hasBias, &AttentionProblem::hasWindow,
+        &AttentionProblem::hasLse}) {
     AttentionProblem other = problem;
     other.*feature = true;
     EXPECT_FALSE(entry.matches(other));
@@ -192,6 +193,24 @@ TEST(TuningFileTest, AnEntryIsForItsProblems) {
     other.*dim = 128;
     EXPECT_FALSE(entry.matches(other));
   }
+}
+
+// Files from before there was the key are of problems without an LSE.
+TEST(TuningFileTest, LseIsFalseWhereNothingSaysSo) {
+  TuningFile file = parse(makeFile(
+      makeEntry(kProblem, kSchedule) + "," +
+      makeEntry(kProblem + ", \"lse\": true", kSchedule) + "," +
+      makeEntry(kProblem + ", \"lse\": false", kSchedule)));
+  ASSERT_EQ(file.entries.size(), 3u);
+  EXPECT_FALSE(file.entries[0].hasLse);
+  EXPECT_TRUE(file.entries[1].hasLse);
+  EXPECT_FALSE(file.entries[2].hasLse);
+  AttentionProblem problem = makeProblem();
+  EXPECT_EQ(file.lookup(problem), 0u);
+  problem.hasLse = true;
+  EXPECT_EQ(file.lookup(problem), 1u);
+  EXPECT_EQ(refuse(makeFile(makeEntry(kProblem + ", \"lse\": 1", kSchedule))),
+            "entries[0].problem.lse: expects true or false, but got 1");
 }
 
 TEST(TuningFileTest, RangesAreInclusive) {

@@ -342,6 +342,18 @@ TEST(Warpgroups, HaveSumsInColumnsOfWholePanels) {
         << headDim << "/" << headDimV;
 }
 
+// Nothing but the sums of P is read for an LSE, so those are not of columns of
+// ones, which a product multiplies with P as it is rounded.
+TEST(Warpgroups, AddUpTheSumsOfAnLse) {
+  for (int64_t headDim : {64, 128, 192}) {
+    AttentionProblem problem = makeLarge(headDim, headDim);
+    problem.hasLse = true;
+    ScheduleChoice choice = choose(problem, hopper());
+    EXPECT_EQ(choice.product, Product::Warpgroup) << headDim;
+    EXPECT_EQ(choice.rowSum, RowSum::Add) << headDim;
+  }
+}
+
 // A bias is loaded beside the fragments.
 TEST(Warpgroups, AreTwoWhereABiasTakesRegisters) {
   AttentionProblem problem = makeLarge(64, 64);

@@ -59,6 +59,9 @@
 // RUN:   | FileCheck %s --check-prefix=KEY-WARPS-SPLITS
 // RUN: not flashcore-opt %s -flashcore-configure="softmax=one_pass key-splits=2" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ONE-PASS-SPLITS
+// RUN: sed 's/%o: !t)/%o: !t, %lse: memref<1x8x512xf32>)/; s/outs(%o : !t)$/& lse(%lse : memref<1x8x512xf32>)/' %s \
+// RUN:   | not flashcore-opt - -flashcore-configure="row-sum=mma" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=LSE
 
 // CHIP: error: unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips have no tensor cores{{$}}
 // QUERY: error: expects query to be registers, shared or split, but got 'local'{{$}}
@@ -68,6 +71,7 @@
 // OVERLAP: error: expects overlap to be none, qk or pv, but got 'all'{{$}}
 // ROW-MAX: error: expects row-max to be exact, stale, folded or checked, but got 'approximate'{{$}}
 // ROW-SUM: error: expects row-sum to be add or mma, but got 'atomic'{{$}}
+// LSE: error: 'flashcore.attention' op expects row-sum add with lse, which is the logarithm of a sum of weights that are not rounded, but got mma{{$}}
 // NUM-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got 33{{$}}
 // NEGATIVE-WARPS: error: 'flashcore.attention' op expects num-warps from 1 to 32, but got -1{{$}}
 // BLOCK-M: error: 'flashcore.attention' op expects block-m to be a positive multiple of 16 * num-warps = 64, but got 48{{$}}
