@@ -21,7 +21,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from flashcore_benchmarks.masks import MASKS, with_mask
-from flashcore_benchmarks.mlir import attention, packed_layouts
+from flashcore_benchmarks.mlir import attention, may_have_lse, packed_layouts
 
 DTYPES = ["f16", "bf16"]
 KINDS = ["normal", "rising", "shifted"]
@@ -208,7 +208,8 @@ def dropout_runs(bundles, name, options=()):
     for i, form in enumerate(forms):
         is_one_pass = "--softmax=one_pass" in form
         mlir = attention(DTYPES[i % 2], (64, 64, 128)[i % 3], CAUSAL[i % 3], (2, 4, 2, 150, 250) if is_one_pass or i % 2 else ("?", 4, 2, "?", "?"),
-                         dropout=(0.1, 0.5, 0.9)[i % 3], window=(70, None) if i % 4 == 3 else (None, None), bias=BIASES[i % 8][1] if i == 1 else None)
+                         dropout=(0.1, 0.5, 0.9)[i % 3], window=(70, None) if i % 4 == 3 else (None, None), bias=BIASES[i % 8][1] if i == 1 else None,
+                         lse=may_have_lse(form))
         bundle = bundles.make(f"{name}-{i}", mlir, [*options, *form])
         sizes = {} if is_one_pass or i % 2 else {"dims": {"batch": 2, "seqlen_q": 150, "seqlen_k": 203}}
         runs.append({"bundle": bundle, "kind": "rising" if i % 4 == 1 else "normal", **sizes})
@@ -285,7 +286,7 @@ def block_runs(bundles, name, options=()):
              dict(causal="bottom_right", dropout=0.3)]
     for i, (d, blocks, form) in enumerate(forms):
         shape = (2, 4, 2, 150, 250) if i % 2 else ("?", 4, 2, "?", "?")
-        mlir = attention(DTYPES[i % 2], d, shape=shape, blocks=blocks, **masks[i % 5])
+        mlir = attention(DTYPES[i % 2], d, shape=shape, blocks=blocks, lse=may_have_lse(form), **masks[i % 5])
         bundle = bundles.make(f"{name}-{i}", mlir, [*options, *form])
         lengths = [{}] if i % 2 else [{"batch": 2, "seqlen_q": q, "seqlen_k": k} for q, k in ((70, 130), (300, 203), (40, 0))]
         runs += [{"bundle": bundle, "dims": length, "kind": kind} for length in lengths for kind in ("normal", "rising")]
@@ -351,7 +352,8 @@ def key_warps_runs(bundles, sizes):
             more = [f"--overlap={['none', 'qk'][(i + j) % 2]}", f"--query={['registers', 'shared'][(i + j) % 2]}"]
             more += [["--row-max=exact"], ["--row-max=stale"],
                      ["--row-max=stale"] if (i + j) % 2 else ["--row-max=folded", "--row-sum=mma"]][j]
-            bundle = bundles.make(f"key-warps-{i}-{causal}", attention(DTYPES[j % 2], 64, causal), [*options, *more])
+            mlir = attention(DTYPES[j % 2], 64, causal, lse=may_have_lse(more))
+            bundle = bundles.make(f"key-warps-{i}-{causal}", mlir, [*options, *more])
             runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
         for j, window in enumerate(WINDOWS):
             mlir = attention(DTYPES[(i + j) % 2], 32, CAUSAL[(i + j) % 3], window=window, softcap=30 if j % 2 else None,
@@ -364,7 +366,8 @@ def key_warps_runs(bundles, sizes):
         more = ["--softmax=one_pass", f"--query={['registers', 'shared'][i % 2]}", f"--row-sum={['add', 'mma'][i // 2 % 2]}"]
         for j, window in enumerate([(None, None), (None, None), *WINDOWS]):
             mlir = attention(DTYPES[(i + j) % 2], 64 if j < 2 else 32, CAUSAL[(i + j) % 3], (1, 2, 1, 150, sk), window=window,
-                             head_dim_v=48 if j == 1 else None, softcap=30 if j == 3 else None, bias=BIASES[i][1] if j == 4 else None)
+                             head_dim_v=48 if j == 1 else None, softcap=30 if j == 3 else None, bias=BIASES[i][1] if j == 4 else None,
+                             lse=may_have_lse(more))
             bundle = bundles.make(f"one-pass-{i}-{j}", mlir, schedule_options(*schedule) + more)
             runs.append({"bundle": bundle, "kind": ["normal", "rising"][j % 2]})
     for d, dv, sk, schedule in ((128, 128, 16, (32, 16, 4, 4, 2)), (96, 64, 64, (32, 16, 4, 4, 2)), (16, 48, 100, (32, 16, 8, 8, 2)),
@@ -393,7 +396,8 @@ def split_runs(bundles):
              dict(causal="none", window=(50, 20), softcap=30, bias=("f16", "bhqk"))]
     sizes = [(1, 333), (37, 200), (70, 40), (5, 1), (3, 0)]
     for (i, options), (j, mask) in itertools.product(enumerate(schedules), enumerate(masks)):
-        mlir = attention(DTYPES[(i + j) % 2], (64, 72)[i % 2], shape=(*heads, "?", "?"), lse=(i + j) % 3 != 0, **mask)
+        mlir = attention(DTYPES[(i + j) % 2], (64, 72)[i % 2], shape=(*heads, "?", "?"),
+                         lse=(i + j) % 3 != 0 and may_have_lse(options), **mask)
         bundle = bundles.make(f"split-{i}-{j}", mlir, options)
         for k in range(2 if i else len(sizes)):
             sq, sk = sizes[(i + j + k) % len(sizes)]
@@ -412,7 +416,8 @@ def split_query_runs(bundles):
     for i, form in enumerate(forms):
         for j, (d, steps) in enumerate(((64, 1), (40, 2), (72, 4))):
             shape = (1, 3, 3, 150, 170) if i == 5 else None
-            mlir = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], shape, window=WINDOWS[j] if i in (1, 4) else (None, None))
+            mlir = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], shape, window=WINDOWS[j] if i in (1, 4) else (None, None),
+                             lse=may_have_lse(form))
             options = [*form, "--query=split", f"--query-steps={steps}"]
             options += ["--grid-order=head_fastest", f"--grid-heads={[2, 3, 4][j]}"] if i % 2 else []
             bundle = bundles.make(f"split-query-{i}-{d}", mlir, options)
@@ -810,11 +815,12 @@ def emulate_grid(bundles):
                    f"--row-max={['exact', 'folded', 'exact', 'stale', 'exact', 'stale'][i]}",
                    f"--row-sum={['mma', 'add'][i // 3 % 2]}"]
         for causal in ("none", "bottom_right"):
-            bundle = bundles.make(f"emulate-{i}-{causal}", attention("f16", 64, causal, (1, 2, 2, 150, 170)), options)
+            mlir = attention("f16", 64, causal, (1, 2, 2, 150, 170), lse=may_have_lse(options))
+            bundle = bundles.make(f"emulate-{i}-{causal}", mlir, options)
             runs.append({"bundle": bundle})
         window = WINDOWS[i % len(WINDOWS)]
         mlir = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
-                         softcap=30 if i in (3, 5) else None, bias=None if i % 2 else ("f16", "11qk"))
+                         softcap=30 if i in (3, 5) else None, bias=None if i % 2 else ("f16", "11qk"), lse=may_have_lse(options))
         runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
@@ -943,7 +949,7 @@ SMALL_SCHEDULES = {
 def small_grid(bundles):
     runs = []
     for name, d, causal, shape in SMALL_PROBLEMS:
-        mlir = attention("f16", d, causal, shape)
+        mlir = attention("f16", d, causal, shape, lse=False)
         runs.append({"bundle": bundles.make(f"small-{name}-default", mlir), "time": True})
         for sizes, more in SMALL_SCHEDULES[d]:
             if name == "long" and more:

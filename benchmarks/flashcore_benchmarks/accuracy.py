@@ -29,7 +29,7 @@ from .errors import UserError
 from .kernels import compile_all
 from .progress import Progress
 from .report import table
-from .mlir import attention
+from .mlir import attention, may_have_lse
 from .toolchain import OUT, Toolchain
 
 FORMAT, VERSION = "flashcore-accuracy", 1
@@ -172,7 +172,8 @@ class Case:
     def mlir(self):
         sizes = None if self.form.has_open_sizes else self.shape
         causal = MASKS[self.mask]
-        return attention(self.dtype, self.head_dim, causal, sizes)
+        lse = may_have_lse(self.form.options)
+        return attention(self.dtype, self.head_dim, causal, sizes, lse=lse)
 
     def entries(self, seeds):
         """Of a list for `flashcore-run --grid`."""

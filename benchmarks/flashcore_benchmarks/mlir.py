@@ -8,6 +8,12 @@ def memref(sizes, dtype, layout=""):
     return f"memref<{shape}, {layout}>" if layout else f"memref<{shape}>"
 
 
+def may_have_lse(options):
+    """Whether an attention with these options of the compiler may have an LSE, whose
+    sums are never those of a product."""
+    return "--row-sum=mma" not in options
+
+
 def attention(dtype, head_dim, causal="none", shape=None, head_dim_v=None, strided=False, window=(None, None), softcap=None,
               bias=None, layouts=None, lse=True, scale=None, scores=None, dropout=None, append=None, rotary=None, page_size=None,
               blocks=None):

@@ -161,6 +161,7 @@ class Problem:
             softcap=self.softcap,
             scale=self.scale,
             bias=self.bias,
+            lse=self.lse,
         )
 
 

@@ -24,7 +24,7 @@ import sys
 import emulation
 import ptx
 
-SHAPES = {"large": None, "small": (1, 1, 1, 64, 384),
+SHAPES = {"large": None, "lse": None, "small": (1, 1, 1, 64, 384),
           "decode": (1, 4, 1, 1, 1024)}
 
 
@@ -32,7 +32,8 @@ SHAPES = {"large": None, "small": (1, 1, 1, 64, 384),
 class Problem:
     """One default kernel: sizes known at run time only choose the schedule for
     large problems, small static ones that for grids that leave SMs idle, and
-    few rows over many keys that of decoding."""
+    few rows over many keys that of decoding. One has an LSE, whose sums are
+    never those of a product."""
     dtype: str
     head_dim: int
     causal: str
@@ -46,7 +47,8 @@ class Problem:
     def compile(self, args, assemble):
         shape = SHAPES[self.kind]
         causal = "none" if self.causal == "dense" else "bottom_right"
-        mlir = emulation.attention(self.dtype, self.head_dim, causal, shape)
+        mlir = emulation.attention(self.dtype, self.head_dim, causal, shape,
+                                   lse=self.kind == "lse")
         dims = dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=128, seqlen_k=256)
         return emulation.compile_launch(args.compiler, args.work_dir,
                                         self.name, mlir,
@@ -66,7 +68,8 @@ class Form:
 
     def compile(self, args, assemble):
         mlir = emulation.attention("f16", self.head_dim, self.causal,
-                                   self.shape)
+                                   self.shape,
+                                   lse=emulation.may_have_lse(self.options))
         return emulation.compile_launch(
             args.compiler, args.work_dir, self.name, mlir,
             ["--chip=sm_90a", "--product=warpgroup", *self.options.split()],
@@ -157,7 +160,7 @@ def problems():
                                    ("dense", "causal")):
         yield Problem(*point, "large")
     yield from itertools.starmap(Problem, itertools.product(
-        ("f16",), (64, 128), ("dense", "causal"), ("small", "decode")))
+        ("f16",), (64, 128), ("dense", "causal"), ("small", "decode", "lse")))
     yield from FORMS
     yield from FEATURES
     yield from RUNGS

@@ -16,16 +16,16 @@ from bundle import Bundle, TensorMap
 MULTIPROCESSORS = 2
 
 
-def _load_attention():
-    """The MLIR generator of scripts/make-bundles.py."""
+def _load_generators():
+    """The MLIR generator of scripts/make-bundles.py, and what it may have."""
     path = _ROOT / "scripts/make-bundles.py"
     spec = importlib.util.spec_from_file_location("make_bundles", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.attention
+    return module.attention, module.may_have_lse
 
 
-attention = _load_attention()
+attention, may_have_lse = _load_generators()
 
 
 @dataclasses.dataclass
