@@ -101,6 +101,13 @@ static double stepAt(DType dtype, double value) {
   return std::ldexp(1, exponent);
 }
 
+/// A score of -1e9 is -infinity in f16: there is no room for it in the type.
+static double fitTo(DType dtype, double value) {
+  const DTypeInfo &info = infoOf(dtype);
+  double rounded = info.load(info.round(value));
+  return std::isinf(rounded) ? rounded : value;
+}
+
 /// Calls `visit(index, value)` for every element of `rows` in packed order.
 template <typename Visitor>
 static void forEach(const TensorView &tensor, KeyRange rows, Visitor &&visit) {
@@ -129,7 +136,8 @@ static ErrorReport compare(const TensorView &actual, KeyRange rows,
   double limit = 2 * report.yardstick + slack + extra;
   report.allowed = limit; // of no elements
   forEach(actual, rows, [&](int64_t index, double value) {
-    double expected = reference[static_cast<size_t>(index)];
+    double expected =
+        fitTo(actual.dtype, reference[static_cast<size_t>(index)]);
     double error = difference(value, expected);
     // std::max would drop a NaN.
     double step = stepAt(actual.dtype, expected);

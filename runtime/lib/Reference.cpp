@@ -633,14 +633,19 @@ static Scalar findMax(const Scalar *row, int64_t count, Scalar sink) {
 
 namespace {
 
-/// In double precision, from the formula.
+/// In double precision, from the formula. A score that something is added to
+/// is one of f32 as the op has it: a large mask swallows what it is added to,
+/// or the sum overflows, and in double precision neither would happen.
 struct ExactMath {
   using Scalar = double;
   const AttentionInputs &inputs;
 
   double scale(double dot) const { return inputs.softmaxScale * dot; }
   double cap(double score) const { return capScore(inputs, score); }
-  double add(double score, double bias) const { return score + bias; }
+  double add(double score, double bias) const {
+    bool isSum = inputs.bias || inputs.alibiSlopes;
+    return isSum ? static_cast<float>(score + bias) : score;
+  }
   double round(double score) const { return score; }
   /// Turns `count` scores into O's weights; returns lse and the factor that the
   /// weighted sum still needs. An lse of -infinity leaves the weights unset. A
@@ -659,27 +664,36 @@ struct ExactMath {
 };
 
 /// As a user without a fused kernel would: every intermediate result has the
-/// type of the inputs.
+/// type of the inputs. Scores that this type has no digits for, or no room, are
+/// those of f32: errors of a softmax of noise would allow a kernel any result.
 struct LowPrecisionMath {
   using Scalar = float;
   DType dtype;
   float softmaxScale;
   std::optional<float> softcap;
 
+  /// Whether neighbours of the score in the type are 1 or more apart.
+  bool isFar(float score) const {
+    return !(std::abs(score) < std::ldexp(1.0f, infoOf(dtype).digits - 1));
+  }
+  float roundScore(float score) const {
+    return isFar(score) ? score : roundTo(dtype, score);
+  }
   float scale(float dot) const {
-    return roundTo(dtype, roundTo(dtype, dot) * softmaxScale);
+    float score = dot * softmaxScale, rounded = roundTo(dtype, dot);
+    if (isFar(score) || !std::isfinite(rounded))
+      return score;
+    return roundTo(dtype, rounded * softmaxScale);
   }
   float cap(float score) const {
     if (!softcap)
       return score;
     float ratio = roundTo(dtype, score / *softcap);
-    return roundTo(dtype, roundTo(dtype, std::tanh(ratio)) * *softcap);
+    return roundScore(roundTo(dtype, std::tanh(ratio)) * *softcap);
   }
-  float add(float score, float bias) const {
-    return roundTo(dtype, score + bias);
-  }
+  float add(float score, float bias) const { return roundScore(score + bias); }
   float round(double score) const {
-    return roundTo(dtype, static_cast<float>(score));
+    return roundScore(static_cast<float>(score));
   }
   std::pair<double, double> softmax(float *row, int64_t count,
                                     float sink) const {

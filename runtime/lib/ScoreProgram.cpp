@@ -7,7 +7,8 @@
 // The operations are those that the compiler takes in a region
 // (lib/Dialect/FlashCore/Transforms/ScoreRegion.cpp). Integers wrap at their
 // width; what is undefined in the IR (a division by 0, a shift by more bits
-// than there are) is 0 here.
+// than there are) is 0 here. Reals are computed in double precision and rounded
+// to their type: what a large number swallows in f32 is to be gone here, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,6 +39,14 @@ static int bitsOf(Type type) {
          : type == Type::I8  ? 8
          : type == Type::I32 ? 32
                              : 64;
+}
+
+/// A real as a value of the type.
+static double roundReal(double value, Type type) {
+  if (type == Type::F32)
+    return static_cast<float>(value);
+  const DTypeInfo &info = infoOf(type == Type::F16 ? DType::F16 : DType::BF16);
+  return info.load(info.round(value));
 }
 
 /// An integer as a value of the type.
@@ -541,7 +550,7 @@ Value ScoreProgram::evaluate(double score, const Coordinates &at,
                              std::span<const TensorView> tensors,
                              Values &values) const {
   values.resize(numArguments + instructions.size());
-  values[0] = {score, 0};
+  values[0] = {roundReal(score, Type::F32), 0};
   for (size_t i = 0; i < at.size(); ++i)
     values[1 + i] = {0, at[i]};
   Value *next = values.data() + numArguments;
@@ -552,6 +561,8 @@ Value ScoreProgram::evaluate(double score, const Coordinates &at,
       *next = load(tensors[*instruction.tensor], instruction.operands, values);
     else
       *next = instruction.constant;
+    if (isReal(instruction.type))
+      next->real = roundReal(next->real, instruction.type);
     ++next;
   }
   return values[result];

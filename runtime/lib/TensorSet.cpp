@@ -4,40 +4,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Random inputs, and the way to the device and back. The generator is written
-// out because the standard distributions differ between libraries: a seed must
-// give the same inputs everywhere.
+// Random inputs, and the way to the device and back.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/TensorSet.h"
 
+#include "FarInputs.h"
+#include "RandomNumbers.h"
 #include "flashcore/Runtime/BlockLists.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <unordered_map>
 
 using namespace flashcore;
-
-std::string_view flashcore::stringify(InputKind kind) {
-  switch (kind) {
-  case InputKind::Normal:
-    return "normal";
-  case InputKind::Rising:
-    return "rising";
-  case InputKind::Falling:
-    return "falling";
-  case InputKind::Shifted:
-    return "shifted";
-  case InputKind::Spiked:
-    return "spiked";
-  }
-  return "?";
-}
 
 std::string_view flashcore::stringify(Stage stage) {
   switch (stage) {
@@ -52,42 +35,6 @@ std::string_view flashcore::stringify(Stage stage) {
   }
   return "?";
 }
-
-namespace {
-/// SplitMix64 and the Box-Muller transform.
-class NormalGenerator {
-public:
-  explicit NormalGenerator(uint64_t seed) : state(seed) {}
-
-  float next() {
-    if (hasSpare) {
-      hasSpare = false;
-      return spare;
-    }
-    uint64_t bits = nextBits();
-    // In (0, 1], so that the logarithm is finite.
-    float u = (static_cast<float>(bits >> 40) + 1) * 0x1p-24f;
-    float angle = static_cast<float>(bits & 0xffffff) * 0x1p-24f * 2 *
-                  std::numbers::pi_v<float>;
-    float radius = std::sqrt(-2 * std::log(u));
-    spare = radius * std::sin(angle);
-    hasSpare = true;
-    return radius * std::cos(angle);
-  }
-
-  uint64_t nextBits() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-
-private:
-  uint64_t state;
-  float spare = 0;
-  bool hasSpare = false;
-};
-} // namespace
 
 /// Streams that do not overlap in practice: SplitMix64 walks its state by a
 /// constant, so distant starts are needed.
@@ -106,7 +53,8 @@ enum class SequenceStream : uint64_t {
   Rng,
   KNew,
   VNew,
-  Blocks
+  Blocks,
+  Far
 };
 } // namespace
 
@@ -138,17 +86,6 @@ const HostTensor *TensorSet::findTensor(std::string_view name) const {
     if (tensor.geometry().name == name)
       return &tensor;
   return nullptr;
-}
-
-/// Coordinate of packed element `index` along the axis named `name`.
-static int64_t coordinate(const TensorGeometry &tensor, int64_t index,
-                          std::string_view name) {
-  for (size_t axis = tensor.axes.size(); axis-- > 0;) {
-    if (tensor.axes[axis] == name)
-      return index % tensor.sizes[axis];
-    index /= tensor.sizes[axis];
-  }
-  return 0;
 }
 
 static void fillIdentity(HostTensor &v) {
@@ -504,8 +441,43 @@ void TensorSet::fillBlocks(uint64_t seed, InputKind kind) {
   }
 }
 
+/// Over the normal values that all have now.
+void TensorSet::fillFar(uint64_t seed, InputKind kind) {
+  uint64_t stream = makeStream(seed, SequenceStream::Far);
+  bool hasBias = findTensor(BiasName), hasSlopes = findTensor(AlibiName);
+  if (kind == InputKind::Masked && hasBias)
+    maskBias(tensor(BiasName), stream);
+  if (kind == InputKind::Masked && hasSlopes)
+    steepenSlopes(tensor(AlibiName));
+  if (kind == InputKind::Infinite)
+    hideInPlanes(tensor(BiasName), stream);
+  if (kind == InputKind::Sinks)
+    fillFarSinks(tensor(SinkName), stream);
+  if (kind != InputKind::Large)
+    return;
+  const AttentionSpec &attention = source->bundle().attention;
+  LargeScores scores(stream, attention.softmaxScale,
+                     hasBias || hasSlopes || attention.score);
+  HostTensor &k = tensor("k");
+  if (hasBias && tensor(BiasName).geometry().dtype == DType::F32) {
+    scores.fillBias(tensor(BiasName));
+    fillNormal(tensor("q"), 0, [](int64_t) { return 0.0f; });
+    return;
+  }
+  scores.fillQueries(tensor("q"));
+  scores.fillKeys(k, keyNumbers(k));
+  if (source->bundle().appends()) {
+    HostTensor &rows = tensor(KNewName);
+    scores.fillKeys(rows, [&](int64_t index) {
+      return coordinate(rows.geometry(), index, SeqlenNewDim);
+    });
+  }
+}
+
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
+    return status;
+  if (Status status = verifyKind(*source, kind); !status.ok())
     return status;
   auto stream = [&](uint64_t number) { return makeStream(seed, number); };
   auto [isRising, isFalling, isShifted, isSpiked] = KindTraits(kind, stage);
@@ -537,6 +509,8 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   for (uint64_t number = 6;
        const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
+  if (stage == Stage::All)
+    fillFar(seed, kind);
   if (findTensor(BlockIndicesName))
     fillBlocks(seed, kind);
   return Status::success();

@@ -183,8 +183,8 @@ TEST(OptionsTest, refusesBadValues) {
             "expects the layout to be 'bhsd' or 'bshd', but got 'sbhd'");
   EXPECT_EQ(
       refusal({"a.fcb", "--input-kind=flat"}),
-      "expects the input kind to be 'normal', 'rising', 'falling', 'shifted' "
-      "or 'spiked', but got 'flat'");
+      "expects the input kind to be 'normal', 'rising', 'falling', 'shifted', "
+      "'spiked', 'masked', 'large', 'sinks' or 'infinite', but got 'flat'");
   EXPECT_EQ(refusal({"a.fcb", "--stage=kv"}),
             "expects the stage to be 'all', 'qk', 'softmax', 'pv' or 'tile', "
             "but got 'kv'");

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <tuple>
 
 using namespace flashcore;
 using namespace flashcore::testing;
@@ -316,6 +317,7 @@ private:
         return bias->view.sizes[axis] == 1 ? 0 : index;
       };
       sum += bias->view.load(at(0, b), at(1, h), at(2, i), at(3, j));
+      return static_cast<float>(sum);
     }
     return sum;
   }
@@ -627,6 +629,61 @@ TEST(ReferenceTest, aLargeSinkOverflowsNothing) {
   expectNear(computeReference(inputs)->lse, {1e4});
 }
 
+/// Two keys with these scores, 3 and 5 as values, and a bias of one number.
+static AttentionResult maskBoth(float mask, float slope = 0,
+                                double scores = 1) {
+  Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 2, 1}, {1, 2}), v({1, 1, 2, 1}, {3, 5}),
+      bias({1, 1, 1, 1}, {mask}), slopes({1, 1, 1, 1}, {slope});
+  AttentionInputs inputs =
+      makeInputs(q.view, k.view, v.view, scores, Causal::None);
+  inputs.bias = bias.view;
+  if (slope)
+    inputs.alibiSlopes = slopes.view;
+  return *computeReference(inputs);
+}
+
+TEST(ReferenceTest, aMaskSwallowsScoresAsF32Does) {
+  // Without the mask where it is small ...
+  double e = std::exp(1), expected = (3 + 5 * e) / (1 + e);
+  expectNear(maskBoth(0).o, {expected});
+  expectNear(maskBoth(-1e4f).o, {expected});
+  expectNear(maskBoth(-1e4f).lse, {-9999 + std::log(1 + e)});
+  // ... and the mean of V where it leaves nothing of a score.
+  for (float mask : {-1e9f, -std::numeric_limits<float>::max()}) {
+    expectNear(maskBoth(mask).o, {4});
+    expectNear(maskBoth(mask).lse, {mask + std::log(2.0)});
+  }
+  // Scores of this size are still there.
+  expectNear(maskBoth(-1e9f, 0, 64).o, {5});
+}
+
+TEST(ReferenceTest, masksThatOverflowTogetherHide) {
+  // The distances are 1 and 0.
+  float lowest = -std::numeric_limits<float>::max();
+  expectNear(maskBoth(lowest, 1e38f).o, {5});
+  expectNear(maskBoth(lowest, 1e38f).lse, {lowest});
+  expectNear(maskBoth(-infinity, 1).o, {0});
+  expectNear(maskBoth(-infinity, 1).lse, {-infinity});
+}
+
+TEST(ReferenceTest, theYardstickKeepsScoresThatItHasNoDigitsFor) {
+  // 30000 and 60000 have no room in f16, and 2500.5 and 2501 no digits.
+  Tensor q({1, 1, 1, 1}, {1}), v({1, 1, 2, 1}, {3, 5});
+  for (auto [scale, first, second] :
+       {std::tuple(30000.0, 2.0f, 3.0f), {0.5, 5001.0f, 5002.0f}}) {
+    Tensor k({1, 1, 2, 1}, {first, second});
+    AttentionInputs inputs =
+        makeInputs(q.view, k.view, v.view, scale, Causal::None);
+    inputs.q.dtype = DType::F16;
+    std::vector<uint16_t> one = {floatToHalf(1)};
+    inputs.q.data = one.data();
+    AttentionResult exact = *computeReference(inputs);
+    AttentionResult yardstick = *computeYardstick(inputs);
+    expectNear(yardstick.o, exact.o, 4e-3);
+    expectNear(yardstick.lse, exact.lse, 1e-2);
+  }
+}
+
 namespace {
 /// Sequences, each of which is computed by the formula from its own rows.
 struct NaiveSequences {
@@ -668,8 +725,10 @@ struct NaiveSequences {
                      inputs.k.load(batch, h / 2, firstKey + j, d);
           score *= inputs.softmaxScale;
           if (inputs.alibiSlopes)
-            score -= double(slopes.values[h]) *
-                     static_cast<double>(std::abs(i + seqlenK - seqlenQ - j));
+            score = static_cast<float>(
+                score -
+                double(slopes.values[h]) *
+                    static_cast<double>(std::abs(i + seqlenK - seqlenQ - j)));
           double weight = std::exp(score);
           sum += weight;
           for (int64_t d = 0; d < headDim; ++d)
@@ -890,7 +949,8 @@ TEST(ReferenceTest, scoresHaveTheStagesOfTheirMaking) {
   std::vector<double> scaled = {0, 3, 6, 0, 6, 12}, capped, changed;
   for (size_t i = 0; i < scaled.size(); ++i) {
     capped.push_back(cap(scaled[i]));
-    changed.push_back(capped[i] + 10 * static_cast<double>(1 + i % 3));
+    changed.push_back(
+        static_cast<float>(capped[i] + 10 * static_cast<double>(1 + i % 3)));
   }
   std::vector<double> masked = changed, weights;
   masked[2] = -infinity;

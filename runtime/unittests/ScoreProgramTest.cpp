@@ -84,14 +84,18 @@ double binary(const char *op, float x, float y) {
   return run(writer.finish(writer.apply(op, "f32", {first, second})), Type::F32)
       .real;
 }
-/// As a float of the integer's value.
-double integers(const char *op, const char *type, int64_t x, int64_t y) {
+int64_t runInteger(const json &document, std::string_view type) {
+  Type result = type == "i1"    ? Type::I1
+                : type == "i8"  ? Type::I8
+                : type == "i32" ? Type::I32
+                                : Type::Index;
+  return run(document, result).integer;
+}
+int64_t integers(const char *op, const char *type, int64_t x, int64_t y) {
   Writer writer;
   int64_t first = writer.constant(type, x), second = writer.constant(type, y);
-  int64_t result = writer.apply(op, type, {first, second});
-  return run(writer.finish(writer.apply("arith.sitofp", "f32", {result})),
-             Type::F32)
-      .real;
+  return runInteger(writer.finish(writer.apply(op, type, {first, second})),
+                    type);
 }
 bool compare(const char *op, const char *predicate, int64_t x, int64_t y,
              const char *type = "i32") {
@@ -118,6 +122,7 @@ TEST(ScoreProgramTest, argumentsAreTheFirstValues) {
 }
 
 TEST(ScoreProgramTest, realsAreThoseOfTheMathLibrary) {
+  auto round = [](double value) { return static_cast<float>(value); };
   EXPECT_EQ(binary("arith.addf", 1.5, 2), 3.5);
   EXPECT_EQ(binary("arith.subf", 1.5, 2), -0.5);
   EXPECT_EQ(binary("arith.mulf", 1.5, 2), 3);
@@ -126,15 +131,15 @@ TEST(ScoreProgramTest, realsAreThoseOfTheMathLibrary) {
   EXPECT_EQ(unary("math.absf", -1.5), 1.5);
   EXPECT_EQ(unary("math.floor", -1.5), -2);
   EXPECT_EQ(unary("math.ceil", -1.5), -1);
-  EXPECT_EQ(unary("math.exp", 1.5), std::exp(1.5));
-  EXPECT_EQ(unary("math.exp2", 1.5), std::exp2(1.5));
-  EXPECT_EQ(unary("math.log", 1.5), std::log(1.5));
-  EXPECT_EQ(unary("math.log2", 1.5), std::log2(1.5));
-  EXPECT_EQ(unary("math.sqrt", 1.5), std::sqrt(1.5));
+  EXPECT_EQ(unary("math.exp", 1.5), round(std::exp(1.5)));
+  EXPECT_EQ(unary("math.exp2", 1.5), round(std::exp2(1.5)));
+  EXPECT_EQ(unary("math.log", 1.5), round(std::log(1.5)));
+  EXPECT_EQ(unary("math.log2", 1.5), round(std::log2(1.5)));
+  EXPECT_EQ(unary("math.sqrt", 1.5), round(std::sqrt(1.5)));
   EXPECT_EQ(unary("math.rsqrt", 4), 0.5);
-  EXPECT_EQ(unary("math.tanh", 1.5), std::tanh(1.5));
-  EXPECT_EQ(unary("math.sin", 1.5), std::sin(1.5));
-  EXPECT_EQ(unary("math.cos", 1.5), std::cos(1.5));
+  EXPECT_EQ(unary("math.tanh", 1.5), round(std::tanh(1.5)));
+  EXPECT_EQ(unary("math.sin", 1.5), round(std::sin(1.5)));
+  EXPECT_EQ(unary("math.cos", 1.5), round(std::cos(1.5)));
   float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(binary("arith.maximumf", 1, nan)));
   EXPECT_EQ(binary("arith.maxnumf", 1, nan), 1);
@@ -217,10 +222,7 @@ TEST(ScoreProgramTest, conversionsKeepOrCutTheValue) {
                     const char *to) {
     Writer writer;
     int64_t value = writer.constant(from, bits);
-    int64_t result = writer.apply(op, to, {value});
-    return run(writer.finish(writer.apply("arith.sitofp", "f32", {result})),
-               Type::F32)
-        .real;
+    return runInteger(writer.finish(writer.apply(op, to, {value})), to);
   };
   EXPECT_EQ(convert("arith.index_cast", "index", 0x100000005, "i32"), 5);
   EXPECT_EQ(convert("arith.index_cast", "i32", -5, "index"), -5);
@@ -239,6 +241,27 @@ TEST(ScoreProgramTest, conversionsKeepOrCutTheValue) {
   EXPECT_EQ(truncate(1e20f), 0x7fffffff);
   EXPECT_EQ(truncate(-1e20f), -0x80000000LL);
   EXPECT_EQ(truncate(std::numeric_limits<float>::quiet_NaN()), 0);
+}
+
+TEST(ScoreProgramTest, realsAreRoundedToTheirType) {
+  float most = std::numeric_limits<float>::max();
+  EXPECT_EQ(binary("arith.addf", -1e9f, 3), -1e9);
+  EXPECT_EQ(binary("arith.addf", -most, -most), -infinity);
+  // So is the score that a region gets.
+  EXPECT_EQ(run(Writer().finish(0), Type::F32, 1e9 + 3).real, 1e9);
+  const uint16_t table[] = {0x6800, 0x3c00}; // 2048 and 1
+  TensorView view{table, DType::F16, {2, 1, 1, 1}, {1, 0, 0, 0}};
+  Writer writer;
+  auto load = [&](int64_t at) {
+    return writer.add({{"op", "load"},
+                       {"type", "f16"},
+                       {"operands", {writer.constant("index", at)}},
+                       {"tensor", "table"}});
+  };
+  int64_t first = load(0), second = load(1);
+  int64_t sum = writer.apply("arith.addf", "f16", {first, second});
+  int64_t result = writer.apply("arith.extf", "f32", {sum});
+  EXPECT_EQ(run(writer.finish(result), Type::F32, 0, {view}).real, 2048);
 }
 
 TEST(ScoreProgramTest, selectAndFmaTakeThree) {

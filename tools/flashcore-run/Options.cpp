@@ -26,15 +26,30 @@ static constexpr const char *description =
     "attention without a file.\n"
     "Exit code: 0 all passed, 1 a check failed, 2 bad input or no device.";
 
+/// What `textOf` makes of each kind, as a sentence lists them.
+template <typename Text>
+static std::string listKinds(std::string_view separator,
+                             std::string_view lastSeparator, Text &&textOf) {
+  std::string list;
+  for (const InputKindInfo &info : InputKinds) {
+    if (&info == &InputKinds.back())
+      list += lastSeparator;
+    else if (!list.empty())
+      list += separator;
+    list += textOf(info);
+  }
+  return list;
+}
+
 StatusOr<InputKind> flashcore::run::parseInputKind(std::string_view name) {
-  for (InputKind kind : AllInputKinds)
-    if (stringify(kind) == name)
-      return kind;
-  return Status::error(
-      "expects the input kind to be 'normal', 'rising', 'falling', 'shifted' "
-      "or 'spiked', "
-      "but got '" +
-      std::string(name) + "'");
+  for (const InputKindInfo &info : InputKinds)
+    if (info.name == name)
+      return info.kind;
+  std::string names = listKinds(", ", " or ", [](const InputKindInfo &info) {
+    return "'" + std::string(info.name) + "'";
+  });
+  return Status::error("expects the input kind to be " + names + ", but got '" +
+                       std::string(name) + "'");
 }
 
 StatusOr<Layout> flashcore::run::parseLayout(std::string_view name) {
@@ -138,11 +153,10 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
       ->check(CLI::NonNegativeNumber)
       ->check(refuseOverflow);
   app.add_option("--input-kind", raw.kind,
-                 "normal; rising: K grows along the sequence, so that the "
-                 "row maximum keeps moving, and a bias hides some keys; "
-                 "falling: K shrinks, without hidden keys; shifted: scores far "
-                 "above and far below 0; or spiked: those of key 0 alone, by "
-                 "more than exponentials have room for");
+                 listKinds("; ", "; or ", [](const InputKindInfo &info) {
+                   return std::string(info.name) + ": " +
+                          std::string(info.description);
+                 }));
   for (auto &[name, file] : raw.inputs)
     app.add_option("--" + name, file,
                    "Read " + name + " from this .npy file" +

@@ -40,7 +40,7 @@ struct Options {
 
 StatusOr<Options> parseOptions(const std::vector<std::string> &arguments);
 
-/// "normal" or "rising".
+/// By its name in InputKinds.
 StatusOr<InputKind> parseInputKind(std::string_view name);
 StatusOr<Layout> parseLayout(std::string_view name);
 /// Sets the stage of `request`; "tile" is Stage::All on one tile.

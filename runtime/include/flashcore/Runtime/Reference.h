@@ -166,8 +166,9 @@ double loadBias(const AttentionInputs &inputs, const Sequence &sequence,
 /// The score of a visible key: cap(scale * dot) + bias.
 double computeScore(const AttentionInputs &inputs, double dot, double bias);
 
-/// In double precision. `threads` of 0 takes all cores. An error when the host
-/// has not the memory for it, or verifyLengths finds one.
+/// In double precision, but for sums with a bias or ALiBi and the steps of a
+/// region, which are of f32. `threads` of 0 takes all cores. An error when the
+/// host has not the memory for it, or verifyLengths finds one.
 StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 
@@ -175,7 +176,8 @@ StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
 /// dtype, and rounded again after each step from there (scale, the division,
 /// tanh and product of the softcap, bias, and regions); softmax runs in f32, as
 /// do sinks, and P is rounded; P V accumulates in f32 and O is rounded. lse is
-/// that of the rounded S.
+/// that of the rounded S. Scores whose neighbours in the dtype are 1 or more
+/// apart stay f32.
 StatusOr<AttentionResult> computeYardstick(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 

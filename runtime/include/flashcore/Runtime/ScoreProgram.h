@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What a region of `flashcore.attention` computes of one score, as the manifest
-// of a bundle has it (docs/Bundle.md): the reference evaluates it, in double
-// precision and in integers of the widths of the region.
+// of a bundle has it (docs/Bundle.md): the reference evaluates it, in the types
+// of the region.
 //
 //===----------------------------------------------------------------------===//
 

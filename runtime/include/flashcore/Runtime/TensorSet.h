@@ -14,27 +14,9 @@
 
 #include "flashcore/Runtime/Device.h"
 #include "flashcore/Runtime/HostTensor.h"
+#include "flashcore/Runtime/InputKind.h"
 
 namespace flashcore {
-
-enum class InputKind {
-  Normal, ///< standard normal
-  /// Q doubled, K growing along the sequence: the row max keeps moving. One
-  /// element of the bias in eight is -infinity.
-  Rising,
-  /// The same with K shrinking along the sequence, which moves the row max of
-  /// kernels that walk from the last key down.
-  Falling,
-  /// Q and K away from 0: all scores of a row are far above 0 or far below, in
-  /// turn.
-  Shifted,
-  /// The score of key 0 is above all others of a row by more than f32
-  /// exponentials have room for, or below them, in turn.
-  Spiked,
-};
-inline constexpr InputKind AllInputKinds[] = {
-    InputKind::Normal, InputKind::Rising, InputKind::Falling,
-    InputKind::Shifted, InputKind::Spiked};
 
 /// Inputs that isolate one step of the kernel.
 enum class Stage {
@@ -44,7 +26,6 @@ enum class Stage {
   PV,      ///< Q and bias are zero: a row of O is the mean of the visible V
 };
 
-std::string_view stringify(InputKind kind);
 std::string_view stringify(Stage stage);
 
 /// Checks that `stage` can be run on `problem`.
@@ -56,7 +37,8 @@ public:
   /// Allocates on the host only.
   static StatusOr<TensorSet> create(const Problem &problem);
 
-  /// Fills the inputs for `stage`; a fresh `seed` gives fresh values.
+  /// Fills the inputs for `stage`; a fresh `seed` gives fresh values. Refuses a
+  /// kind that changes a tensor which the problem has not.
   Status fillInputs(uint64_t seed, InputKind kind, Stage stage);
   /// Draws seqused_k, which the set has, anew for the lengths of cu_seqlens_k:
   /// fillInputs drew it for those of its own.
@@ -90,6 +72,7 @@ private:
   std::function<int64_t(int64_t index)> keyNumbers(const HostTensor &k) const;
   Status verifyWritten(const HostTensor &output) const;
   void fillAppended(uint64_t seed);
+  void fillFar(uint64_t seed, InputKind kind);
   /// Whether packed element `index` of k or v is of a new row.
   std::function<bool(int64_t index)> newRows(const HostTensor &cache) const;
   Status downloadUpdated(Device &device, size_t number);
