@@ -19,7 +19,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
+import far_grid
 from flashcore_benchmarks.masks import MASKS, with_mask
 from flashcore_benchmarks.mlir import attention, may_have_lse, packed_layouts
 
@@ -1001,8 +1002,12 @@ def copy_package(root, build, out):
         print(f"no Python package in {built}: card-check.sh needs one on PYTHONPATH there", file=sys.stderr)
 
 
+def far_grid_of(bundles, is_whole=False):
+    return far_grid.far_runs(bundles, is_whole) + far_grid.far_warpgroup_runs(bundles, is_whole)
+
+
 GRIDS = {"check": check_grid, "warpgroups": warpgroup_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
-         "small": small_grid, "masks": mask_grid, "sequences": sequence_grid}
+         "small": small_grid, "masks": mask_grid, "sequences": sequence_grid, "far": far_grid_of, "far-whole": lambda bundles: far_grid_of(bundles, True)}
 
 
 def main():
@@ -1025,7 +1030,7 @@ def main():
     # So does the executable that compiles without LLVM, where the bundles go to
     # a GPU; packed, it is a third.
     static = args.compiler.parent / "flashcore"
-    if static.exists() and not set(args.only) <= {"emulate", "card"}:
+    if static.exists() and not set(args.only) <= {"emulate", "card", "far", "far-whole"}:
         with static.open("rb") as plain, gzip.open(args.out / "flashcore.gz", "wb", compresslevel=6) as packed:
             shutil.copyfileobj(plain, packed)
         for example in (root / "docs/examples").glob("*.mlir"):
