@@ -364,7 +364,7 @@ _shtab_flashcore_run_options=(
   "--layout[Order in memory where strides are open\: bhsd or bshd (default\: bhsd, unless the bundle fixes the other one)]:layout:"
   "--offset[Elements before the first one, where offsets are open]:offset:"
   "--seed[Of the random inputs\; run i uses seed \+ i (default\: random)]:seed:"
-  "--input-kind[normal\; rising\: K grows along the sequence, so that the row maximum keeps moving, and a bias hides some keys\; falling\: K shrinks, without hidden keys\; shifted\: scores far above and far below 0\; or spiked\: those of key 0 alone, by more than exponentials have room for]:input_kind:"
+  "--input-kind[normal\: standard normal values\; rising\: K grows along the sequence, so that the row maximum keeps moving, and a bias hides some keys\; falling\: K shrinks, without hidden keys\; shifted\: scores far above and far below 0\; spiked\: those of key 0 alone, by more than exponentials have room for\; masked\: a bias or ALiBi hides keys and whole rows with finite numbers, -1e4 to the lowest of the type\; large\: row maxima of 1e3 to 1e7, which rise and fall from tile to tile\; sinks\: sinks from -infinity to the largest f32\; or infinite\: a bias of -infinity in parts of rows and whole ones]:input_kind:"
   "--alibi_slopes[Read alibi_slopes from this .npy file]:alibi_slopes:"
   "--bias[Read bias from this .npy file]:bias:"
   "--block_counts[Read block_counts from this .npy file]:block_counts:"
