@@ -7,11 +7,11 @@ that results are arrays of that library.
 from __future__ import annotations
 
 import sys
-from typing import Any, ContextManager, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
 
-__all__ = ["Library", "is_tensor", "library_of"]
+__all__ = ["Library", "dense", "error_of_view", "is_tensor", "library_of"]
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 #: CUDA's legacy default stream, which others' `__dlpack__` calls 1 as well.
@@ -302,3 +302,128 @@ def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
         strides.append(step)
         step *= size
     return tuple(strides[::-1])
+
+
+def dense(name: str, array: Any) -> Any:
+    """A contiguous copy of an argument, by its library, or by NumPy where that has no copies."""
+    wrapped = array if library_of(array) is not None else wrap_on_host(name, array)
+    library = library_of(wrapped)
+    if library is None:
+        raise _cannot(array, "copied to aligned rows")
+    return library.dense(wrapped)
+
+
+def wrap_on_host(name: str, array: Any) -> Any:
+    """An array of a library that has DLPack alone, as NumPy's on its memory in host memory.
+
+    On a GPU it is the array as it is.
+    """
+    view = _core.view(array, None, name)
+    if view.device[0] not in (CPU, CUDA_HOST):
+        return array
+    from flashcore.foreign import wrap
+
+    return wrap(view)
+
+
+# Arrays that are more than memory --------------------------------------------
+
+
+class Trait(NamedTuple):
+    """What an array of a library may be, so that its memory is not what it holds.
+
+    has: whether an array is one. what: as errors say it. instead: what to write, with {x}
+    for the name of the argument.
+    """
+
+    has: Callable[[Any], bool]
+    what: str
+    instead: str
+
+
+def _is_tracer(array: Any) -> bool:
+    return any(
+        (kind.__module__.partition(".")[0], kind.__name__) == ("jax", "Tracer")
+        for kind in type(array).__mro__
+    )
+
+
+def _is_torch(array: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, getattr(torch, "Tensor", ()))
+
+
+def _of_torch(test: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    return lambda array: _is_torch(array) and bool(test(array))
+
+
+#: The first that an array has is named.
+TRAITS = (
+    Trait(
+        _is_tracer,
+        "a value that JAX traces, which holds nothing yet",
+        "call it outside of jax.jit, or by jax.pure_callback",
+    ),
+    Trait(
+        _of_torch(lambda x: x.is_nested),
+        "a nested tensor",
+        "pass its values with cu_seqlens_q and cu_seqlens_k, or {x}.to_padded_tensor(0.0)",
+    ),
+    Trait(
+        _of_torch(lambda x: x.is_quantized), "a quantized tensor", "pass {x}.dequantize().half()"
+    ),
+    Trait(
+        _of_torch(lambda x: x.is_mkldnn), "a tensor in the layout of mkldnn", "pass {x}.to_dense()"
+    ),
+    Trait(
+        _of_torch(lambda x: str(x.layout) != "torch.strided"),
+        "a sparse tensor",
+        "pass {x}.to_dense()",
+    ),
+    Trait(
+        _of_torch(lambda x: x.is_meta),
+        "a tensor on the device meta, which has no memory",
+        "make it on a GPU or in host memory",
+    ),
+    Trait(
+        _of_torch(lambda x: x._is_zerotensor()),
+        "a tensor of zeros without memory",
+        "pass {x}.clone()",
+    ),
+    Trait(
+        _of_torch(lambda x: x.is_neg()),
+        "a tensor with the negative bit, whose memory holds the other sign",
+        "pass {x}.resolve_neg()",
+    ),
+    Trait(
+        _of_torch(lambda x: type(x).__name__ == "FakeTensor"),
+        "a fake tensor, which has no memory",
+        "call it outside of FakeTensorMode",
+    ),
+    Trait(
+        _of_torch(lambda x: x.numel() > 0 and x.untyped_storage().nbytes() == 0),
+        "a tensor whose storage is empty",
+        "give its storage the memory back, as the library that took it away does",
+    ),
+)
+
+
+def error_of_view(name: str, array: Any, cause: Optional[BaseException]) -> BaseException:
+    """The exception for an argument whose elements cannot be read where they lie.
+
+    cause: what its library raised, if it did.
+    """
+    for trait in TRAITS:
+        if trait.has(array):
+            instead = trait.instead.format(x=name)
+            return TypeError(
+                f"expects {name} to be an array of plain memory, but got {trait.what}: {instead}"
+            )
+    if cause is None:
+        return ValueError(f"expects {name} with memory, but got an array without an address")
+    if isinstance(cause, RuntimeError) and _is_torch(array):  # with a trace of its C++ behind
+        said = str(cause).partition("\n")[0]
+        return TypeError(f"expects {name} whose memory can be read, but PyTorch says: {said}")
+    if type(cause) in (BufferError, TypeError, ValueError):
+        return type(cause)(f"{name}: {cause}")
+    return cause

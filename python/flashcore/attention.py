@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import struct
 import sys
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.errors import GradientError, UnsupportedError
+from flashcore.kinds import CHOICE, describe, expect_one_of, read
 from flashcore.problem import FEW_QUERIES, Schedule
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["attention"]
 
+#: That object, which is told from others without a look at what they are.
+_NO_DROPOUT = 0.0
+LAYOUTS = ("bhsd", "bshd")
+DEVICES = (None, "cuda", "emulator", "reference")
 #: Of scores that are returned.
 STAGES = ("scaled", "capped", "changed", "masked", "probabilities")
 
@@ -80,7 +84,7 @@ def attention(
     max_seqlen_q: Optional[int] = None,
     seqused_k: Any = None,
     page_table: Any = None,
-    dropout_p: float = 0.0,
+    dropout_p: float = _NO_DROPOUT,
     rng: Any = None,
     k_new: Any = None,
     v_new: Any = None,
@@ -223,11 +227,13 @@ def attention(
     without a GPU, KernelFault for a finding of the emulator, and Error for what
     else fails.
     """
-    if batch_invariant:
+    if batch_invariant is not False and read("batch_invariant", batch_invariant):
         from flashcore.kernels import invariant_schedule
 
         schedule = invariant_schedule(schedule)
-    dropout = None if dropout_p == 0.0 else _read_dropout(dropout_p, rng)
+    if rotary_interleaved is not False:
+        rotary_interleaved = read("rotary_interleaved", rotary_interleaved)
+    dropout = None if dropout_p is _NO_DROPOUT else _read_dropout(dropout_p, rng)
     if not (
         dropout is None
         and score_mod is None
@@ -258,7 +264,7 @@ def attention(
         options = replace(
             options,
             dropout=dropout,
-            rotary_interleaved=bool(rotary_interleaved),
+            rotary_interleaved=rotary_interleaved,
             has_few_queries=has_few,
         )
         if block_mask is not None:
@@ -275,20 +281,16 @@ def attention(
             q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
             layout=layout, out=out, stream=stream, schedule=schedule, device=device, static=static,
         )  # fmt: skip
-    key = (causal, window, softcap, scale, lse, layout, schedule, device, static)
-    try:
-        call = _calls[key]
-    except (KeyError, TypeError) as missing:
-        options = make_options(
-            causal, window, softcap, scale, lse, layout, schedule, device, static
-        )
-        call = call_for(options)
-        if isinstance(missing, KeyError):  # a list or a dict is no key
-            _calls[key] = call
     try:
         if stream is None:
-            return call.run(q, k, v, bias, out, None)
-        return run_on_stream(call.run, (q, k, v, bias, out), stream)
+            return _calls.run(
+                q, k, v, bias, out, None,
+                causal, window, softcap, scale, lse, layout, schedule, device, static,
+            )  # fmt: skip
+        others = causal, window, softcap, scale, lse, layout, schedule, device, static
+        return run_on_stream(
+            lambda *arguments: _calls.run(*arguments, *others), (q, k, v, bias, out), stream
+        )
     except GradientError:
         from flashcore.torch import gradients
 
@@ -307,9 +309,7 @@ def _has_few_queries(max_seqlen_q: Any, cu_seqlens_q: Any) -> Optional[bool]:
             f"expects no max_seqlen_q without cu_seqlens_q, but got {max_seqlen_q}: the axis of "
             "q says how many queries there are"
         )
-    if not isinstance(max_seqlen_q, int):
-        raise TypeError(f"expects max_seqlen_q to be an int, but got {type(max_seqlen_q)}")
-    return max_seqlen_q <= FEW_QUERIES
+    return bool(read("max_seqlen_q", max_seqlen_q) <= FEW_QUERIES)
 
 
 def _run_mods(
@@ -364,9 +364,8 @@ def _make_is_traced(torch: Any) -> Callable[[Any], bool]:
     return is_traced
 
 
-_calls: Dict[Any, "_core.Call"] = {}
 _calls_of_options: Dict[Options, "_core.Call"] = {}
-#: Of either table. A program with more sets of options starts over.
+#: A program with more sets of options starts over.
 _MAX_CALLS = 1024
 
 
@@ -378,11 +377,22 @@ def call_for(options: Options) -> "_core.Call":
 
         if len(_calls_of_options) >= _MAX_CALLS:
             _calls_of_options.clear()
-        if len(_calls) >= _MAX_CALLS:
-            _calls.clear()
         call = _core.make_call(partial(resolve, options), options.refuses_gradients)
         _calls_of_options[options] = call
     return call
+
+
+def _make_call(*options: Any) -> "_core.Call":
+    """The call of options as :func:`attention` has them, in the order of :func:`make_options`."""
+    return call_for(make_options(*options))
+
+
+def _new_calls() -> "_core.Calls":
+    """What runs attention with options that were seen before, by their values and types."""
+    return _core.make_calls(_make_call)
+
+
+_calls = _new_calls()
 
 
 def without_gradients(options: Options) -> Options:
@@ -406,74 +416,84 @@ def make_options(
     from flashcore.kernels import schedule_of
 
     left, right = read_window(window)
-    _expect_one_of("layout", layout, ("bhsd", "bshd"))
-    _expect_one_of("device", device, (None, "cuda", "emulator", "reference"))
-    _expect_one_of("scores", scores, (None, *STAGES))
     return Options(
         read_causal(causal),
         left,
         right,
-        _read_positive("softcap", softcap),
-        _read_positive("scale", scale),
-        bool(lse),
-        layout,
+        read_positive("softcap", softcap),
+        read_positive("scale", scale),
+        read("lse", lse),
+        expect_one_of("layout", layout, LAYOUTS),
         schedule_of(schedule),
-        device,
-        bool(static),
-        scores=scores,
+        expect_one_of("device", device, DEVICES),
+        read("static", static),
+        scores=expect_one_of("scores", scores, (None, *STAGES)),
     )
 
 
-def _expect_one_of(name: str, value: object, allowed: Tuple[object, ...]) -> None:
-    if value not in allowed:
-        listed = ", ".join(repr(choice) for choice in allowed)
-        raise ValueError(f"expects {name} to be one of {listed}, but got {value!r}")
-
-
 def read_causal(causal: object) -> Optional[str]:
-    _expect_one_of("causal", causal, (False, True, "bottom_right", "top_left"))
-    if isinstance(causal, str):
-        return causal
-    return "bottom_right" if causal else None
+    """The alignment of a causal mask, or None. PyTorch traces it."""
+    allowed = (False, True, "bottom_right", "top_left")
+    choice = expect_one_of("causal", causal, allowed, CHOICE)
+    if isinstance(choice, str):
+        return choice
+    return "bottom_right" if choice else None
 
 
 def read_window(window: Any) -> Tuple[Optional[int], Optional[int]]:
     """Keys to the left and right; None is unbounded. PyTorch traces it."""
     sides = window if isinstance(window, (tuple, list)) else (window, None)
     if len(sides) != 2:
-        raise ValueError(f"expects window to be keys or (left, right), but got {window!r}")
+        raise ValueError(
+            f"expects window to be keys or (left, right), but got {describe(window)}"
+        )
     left, right = (_read_bound(side, window) for side in sides)
     return left, right
 
 
 def _read_bound(side: Any, window: object) -> Optional[int]:
-    if side is None:
+    keys: Optional[int] = read("window", side, whole=window)
+    if keys is None:
         return None
-    try:
-        keys = operator.index(side)
-    except TypeError:
-        raise TypeError(f"expects window to be whole numbers, but got {window!r}") from None
     if keys < -1:
         raise ValueError(f"expects window to be at least 0, or -1 for no bound, but got {window!r}")
     return None if keys == -1 else keys
 
 
-def _read_positive(name: str, value: Any) -> Optional[float]:
-    """As the kernel has it, in f32."""
-    if value is None:
-        return None
+#: The least that kernels do not take for 0.
+_LEAST_NORMAL = 2.0**-126
+
+
+def read_positive(name: str, value: Any) -> Optional[float]:
+    """As kernels have it, in f32."""
+    number = value
     try:
-        number = float(value)
+        number = read(name, value)
+        if number is None:
+            return None
+        number = float(number)
         rounded = round_to_float32(number)
     except OverflowError:
         rounded = math.inf
-    except (TypeError, ValueError):
-        raise TypeError(f"expects {name} to be a number or None, but got {value!r}") from None
+    if 0 < rounded < _LEAST_NORMAL:
+        raise ValueError(
+            f"expects {name} to be a positive number of float32 that is normal, of at least "
+            f"2^-126 (1.1754944e-38), or None, but got {number!r}"
+        )
     if not 0 < rounded < math.inf:
         raise ValueError(
             f"expects {name} to be a positive number of float32, or None, but got {value!r}"
         )
     return number
+
+
+def is_positive(number: Any) -> bool:
+    """Whether kernels have such a scale."""
+    try:
+        read_positive("scale", number)
+    except ValueError:
+        return False
+    return True
 
 
 def round_to_float32(number: Any) -> float:
@@ -486,12 +506,15 @@ def is_share(dropout_p: float) -> bool:
     return 2**-17 <= round_to_float32(dropout_p) < 1 - 2**-17
 
 
-def _read_dropout(dropout_p: Any, rng: Any) -> float:
-    """As the kernel has it, in f32, of which it takes a multiple of 2^-16."""
+def _read_dropout(dropout_p: Any, rng: Any) -> Optional[float]:
+    """As the kernel has it, in f32, of which it takes a multiple of 2^-16. None for 0."""
+    number = read("dropout_p", dropout_p)
+    if number == 0:
+        return None
     try:
-        share = round_to_float32(dropout_p)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"expects dropout_p to be a number, but got {dropout_p!r}") from None
+        share = round_to_float32(number)
+    except OverflowError:
+        share = math.inf
     if not is_share(share):
         raise ValueError(
             f"expects dropout_p to be 0, or from 2^-17 to below 1 - 2^-17, but got {dropout_p!r}"
@@ -509,7 +532,7 @@ def run_on_stream(run: Callable[..., Any], arrays: Tuple[Any, ...], stream: Any)
     from flashcore.arrays import CUDA, CUDA_MANAGED, library_of
 
     handle = _stream_handle(stream)
-    kind, index = _core.view(arrays[0], None).device
+    kind, index = _core.view(arrays[0], None, "q").device
     if kind not in (CUDA, CUDA_MANAGED):
         raise ValueError(f"expects no stream for arrays in host memory, but got {stream!r}")
     library = library_of(arrays[0])

@@ -7,6 +7,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 from flashcore import _core
 from flashcore.arrays import is_tensor, library_of
 from flashcore.errors import UnsupportedError
+from flashcore.kinds import read
 
 __all__ = ["BlockLists", "block_lists", "read_blocks"]
 
@@ -100,8 +101,8 @@ def _list_torch(blocks: Any) -> Tuple[Any, Any]:
 
 def _check_size(block_size: Any) -> Tuple[int, int]:
     sizes = block_size if isinstance(block_size, (tuple, list)) else (block_size, block_size)
-    whole = all(isinstance(size, int) for size in sizes)
-    if len(sizes) != 2 or not whole or any(s % _UNIT or not 0 < s <= _MOST for s in sizes):
+    sizes = [read("block_size", size, whole=block_size) for size in sizes]
+    if len(sizes) != 2 or any(s % _UNIT or not 0 < s <= _MOST for s in sizes):
         raise ValueError(
             f"expects blocks of queries and keys of multiples of {_UNIT} up to {_MOST}, but got "
             f"{block_size!r}"
@@ -155,13 +156,13 @@ def _none(counts: Any) -> Any:
         raise UnsupportedError(
             f"expects lists of PyTorch, NumPy or CuPy, but got {type(counts).__name__}"
         )
-    return library.full(counts, _core.view(counts, None).shape, 0, "int32")
+    return library.full(counts, _core.view(counts, None, "kv_num_blocks").shape, 0, "int32")
 
 
 def _check_lists(lists: List[Any]) -> str:
     """The axes that lists have: b and h, or 1 where they are broadcast."""
     names = BlockLists._fields
-    views = [_core.view(array, None) for array in lists]
+    views = [_core.view(array, None, name) for name, array in zip(names, lists)]
     shape = views[1].shape
     for name, view in zip(names, views):
         rank = 4 if name.endswith("indices") else 3

@@ -173,7 +173,10 @@ def precompile(
     With ``FLASHCORE_KERNELS`` set to the folder, these calls need no compiler.
     """
     from flashcore import kernels
+    from flashcore.kinds import read
 
+    static, batch_invariant = read("static", static), read("batch_invariant", batch_invariant)
+    multiprocessors = read("multiprocessors", multiprocessors)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for words in problems:
@@ -400,9 +403,14 @@ def _delete(place: Union[str, Path]) -> None:
 def _make_unkept(kernel: Kernel, write: Callable[[Path], None]) -> "_core.Bundle":
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="flashcore-") as folder:
-        write(Path(folder, _BUNDLE))
-        return _core.load_bundle(Path(folder, _BUNDLE))
+    folder = tempfile.TemporaryDirectory(prefix="flashcore-")
+    _unkept.append(folder)
+    write(Path(folder.name, _BUNDLE))
+    return _core.load_bundle(Path(folder.name, _BUNDLE))
+
+
+#: Bundles of this process alone. A KernelFault names their PTX, so they go with the process.
+_unkept: List[Any] = []
 
 
 def _make(
@@ -420,7 +428,8 @@ def _make(
         }
         (new / _RECORD).write_text(json.dumps(record, indent=1))
         _publish(new, place, kernel)
-        return bundle
+        # Read where it lies now: a KernelFault names the file of its PTX.
+        return _load(place, kernel) or bundle
     finally:
         _delete(new)
 

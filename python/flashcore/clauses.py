@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
-from flashcore.arrays import contiguous_strides, library_of
+from flashcore.arrays import contiguous_strides, dense, library_of
 from flashcore.blocks import LISTS
 from flashcore.errors import UnsupportedError
 from flashcore.problem import row_step
@@ -148,7 +148,7 @@ def prepare(name: str, array: Any) -> Any:
     """An argument as kernels read it, copied where its elements lie apart."""
     if name == "rng":
         array = _words_of(array)
-    view = _core.view(array, None)
+    view = _core.view(array, None, name)
     clause = CLAUSES[name]
     if name in (*NEW_ROWS, *ANGLES):
         return _prepare_rows(name, array, view)
@@ -157,11 +157,9 @@ def prepare(name: str, array: Any) -> Any:
     if view.rank != clause.rank:
         axes = "one axis" if clause.rank == 1 else "two axes, (batch, pages of each)"
         raise ValueError(f"expects {name} to have {axes}, but got {view.rank}")
-    library = library_of(array)
-    dense = contiguous_strides(view.shape)
-    if library is None or all(n <= 1 or s == d for n, s, d in zip(view.shape, view.strides, dense)):
-        return array
-    return library.dense(array)
+    wanted = contiguous_strides(view.shape)
+    is_dense = all(n <= 1 or s == w for n, s, w in zip(view.shape, view.strides, wanted))
+    return array if is_dense else dense(name, array)
 
 
 def _prepare_rows(name: str, array: Any, view: Any) -> Any:
@@ -169,20 +167,18 @@ def _prepare_rows(name: str, array: Any, view: Any) -> Any:
     if view.rank != CLAUSES[name].rank:
         axes = "4 axes, as k" if name in NEW_ROWS else "2 axes, (positions, rotary_dim / 2)"
         raise ValueError(f"expects {name} to have {axes}, but got {view.rank}")
-    library = library_of(array)
     step = row_step(view.shape[-1])
     *outer, (inner, _) = zip(view.strides, view.shape)
     has_rows = inner == 1 and all(n <= 1 or (s >= 0 and s % step == 0) for s, n in outer)
     if name in ANGLES:
         has_rows = view.strides == contiguous_strides(view.shape)
-    if library is None or (has_rows and view.pointer % (2 * step) == 0):
-        return array
-    return library.dense(array)
+    is_aligned = has_rows and view.pointer % (2 * step) == 0
+    return array if is_aligned or 0 in view.shape else dense(name, array)
 
 
 def _words_of(rng: Any) -> Any:
     """Seed and offset as four words, in the memory of the two."""
-    view = _core.view(rng, None)
+    view = _core.view(rng, None, "rng")
     if view.dtype != "int64" or view.shape != (2,):
         raise ValueError(
             f"expects rng of int64 (2,), seed and offset, but got {view.dtype} {view.shape}"

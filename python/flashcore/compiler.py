@@ -151,7 +151,9 @@ def compile(
     version cannot lower, and Error for what else is wrong, with its place.
     """
     from flashcore.kernels import invariant_schedule, schedule_of
+    from flashcore.kinds import read
 
+    batch_invariant = read("batch_invariant", batch_invariant)
     module, name = _module_of(source)
     chips = chip if chip is None or isinstance(chip, str) else ",".join(chip)
     path = None

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from flashcore import _core
 from flashcore.errors import Error
+from flashcore.kinds import expect_one_of, read
 
 __all__ = [
     "Buffer",
@@ -238,14 +239,14 @@ def run_ptx(
         kernel,
         _dim("grid", grid),
         _dim("block", block) if block is not None else (0, 0, 0),
-        shared or 0,
+        0 if shared is None else read("shared", shared),
         values,
-        checks,
-        threads,
+        read("checks", checks),
+        read("threads", threads),
         _choice("schedule", schedule, _SCHEDULES),
         _choice("asynchronous", asynchronous, _ASYNC),
-        seed,
-        max_instructions,
+        read("seed", seed),
+        read("max_instructions", max_instructions),
     )
     report = json.loads(said)
     notes = tuple(map(_finding, report["notes"]))
@@ -284,7 +285,8 @@ def _kernel(entry: Dict[str, Any]) -> KernelInfo:
 
 
 def _dim(name: str, size: Dim) -> Tuple[int, int, int]:
-    sizes = [size] if isinstance(size, int) else [int(one) for one in size]
+    given = size if isinstance(size, (tuple, list)) else [size]
+    sizes = [read(name, one, whole=size) for one in given]
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1 or max(sizes) >= 1 << 32:
         raise ValueError(f"expects {name} to be one to three sizes of at least 1, but got {size}")
     x, y, z = sizes + [1] * (3 - len(sizes))
@@ -292,9 +294,7 @@ def _dim(name: str, size: Dim) -> Tuple[int, int, int]:
 
 
 def _choice(name: str, value: str, choices: Tuple[str, ...]) -> int:
-    if value not in choices:
-        raise ValueError(f"expects {name} to be one of {', '.join(choices)}, but got {value!r}")
-    return choices.index(value)
+    return choices.index(expect_one_of(name, value, choices))
 
 
 def _value(value: Any, parameter: str, size: int) -> Any:

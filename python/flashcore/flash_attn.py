@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, U
 import torch
 
 from flashcore.attention import attention
+from flashcore.kinds import FLAG, read
 from flashcore.problem import row_step
 from flashcore.torch import dropped
 from flashcore.torch.dropout import dropout_options
@@ -82,6 +83,7 @@ def flash_attn_func(
     Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
     flashcore.attention raises.
     """
+    return_attn_probs = _read_flags(return_attn_probs, deterministic)
     dropout = dropout_options(dropout_p, q)
     result = attention(
         q,
@@ -203,6 +205,7 @@ def flash_attn_varlen_func(
     def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
         return cu_seqlens_q.diff(), cu_seqlens_k.diff()
 
+    return_attn_probs = _read_flags(return_attn_probs, deterministic)
     dropout = dropout_options(dropout_p, q)
     result = attention(
         q[None],
@@ -381,6 +384,11 @@ def flash_attn_with_kvcache(
     Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, ValueError
     and TypeError for tensors that do not fit, and what flashcore.attention raises.
     """
+    rotary_interleaved = read("rotary_interleaved", rotary_interleaved)
+    return_softmax_lse = read("return_softmax_lse", return_softmax_lse)
+    causal = read("causal", causal, FLAG)
+    if cache_seqlens is not None and not isinstance(cache_seqlens, torch.Tensor):
+        cache_seqlens = read("cache_seqlens", cache_seqlens)
     caches = _Caches(k_cache, v_cache, cache_batch_idx, block_table)
     _check_caches(caches, q.shape[0])
     caches = _in_pages(caches)
@@ -796,14 +804,21 @@ def common_options(
 ) -> Dict[str, Any]:
     """What flashcore.attention is told of all of these functions."""
     left, right = _sides(window_size)
+    is_causal = read("causal", causal, FLAG)
+    cap = read("softcap", softcap)
     return {
-        "causal": bool(causal),
+        "causal": is_causal,
         # A causal call sees nothing to the right, whatever its window says.
-        "window": (left, None if causal else right),
-        "softcap": softcap if softcap > 0 else None,
-        "scale": softmax_scale,
+        "window": (left, None if is_causal else right),
+        "softcap": cap if cap is not None and cap > 0 else None,
+        "scale": read("softmax_scale", softmax_scale),
         "layout": "bshd",
     }
+
+
+def _read_flags(return_attn_probs: Any, deterministic: Any) -> bool:
+    read("deterministic", deterministic)
+    return bool(read("return_attn_probs", return_attn_probs))
 
 
 def _options(
@@ -878,7 +893,7 @@ def _expect_rows(**tensors: torch.Tensor) -> None:
 def _sides(window_size: Window) -> Tuple[Optional[int], Optional[int]]:
     if len(window_size) != 2:
         raise ValueError(f"expects window_size to be (left, right), but got {window_size!r}")
-    left, right = (int(side) for side in window_size)
+    left, right = (read("window_size", side, whole=window_size) for side in window_size)
     return left if left >= 0 else None, right if right >= 0 else None
 
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional, Tuple
 from flashcore.attention import attention
 from flashcore.blocks import has_size_of_kernels
 from flashcore.errors import UnsupportedError
+from flashcore.kinds import read
 from flashcore.regions import KEY, trace_mods
 
 __all__ = ["flex_attention"]
@@ -52,6 +53,7 @@ def flex_attention(
             f"flex_attention expects return_aux=None, but got {return_aux!r}; return_lse=True "
             "returns the log-sum-exp"
         )
+    enable_gqa, return_lse = read("enable_gqa", enable_gqa), read("return_lse", return_lse)
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise ValueError(
             "expects as many heads of key as of query, or enable_gqa=True, but got "

@@ -14,20 +14,21 @@ from flashcore import _core
 from flashcore.arrays import LEGACY_STREAM
 from flashcore.attention import Options, call_for
 
-__all__ = ["make_device_run", "run_on_host"]
+__all__ = ["make_device_run", "run_on_host", "wrap"]
 
 
 def run_on_host(options: Options, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
     """Attention on the same memory as NumPy arrays."""
     if out is not None:
         raise ValueError(f"expects out=None for arrays of {type(q)}, which are not written")
-    views = [None if array is None else _core.view(array, None) for array in (q, k, v, bias)]
-    wq, wk, wv, wbias = (None if view is None else _wrap(view) for view in views)
+    named = zip(("q", "k", "v", "bias"), (q, k, v, bias))
+    views = [None if array is None else _core.view(array, None, name) for name, array in named]
+    wq, wk, wv, wbias = (None if view is None else wrap(view) for view in views)
     return _deliver(call_for(options).run(wq, wk, wv, wbias, None, None), q)
 
 
-def _wrap(view: "_core.View") -> Any:
-    """A NumPy array on the memory of a view, which must outlive it."""
+def wrap(view: "_core.View") -> Any:
+    """A NumPy array on the memory of a view, which it keeps."""
     import numpy
 
     if view.dtype == "bfloat16":
@@ -38,12 +39,14 @@ def _wrap(view: "_core.View") -> Any:
         dtype = numpy.dtype(view.dtype)
     if 0 in view.shape:
         return numpy.empty(view.shape, dtype)
-    if min(view.strides, default=0) < 0:
-        raise ValueError(f"expects strides of at least 0, but got {view.strides}")
-    span = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.strides))
-    memory = (ctypes.c_char * (span * dtype.itemsize)).from_address(view.pointer)
+    steps = [(size - 1) * step for size, step in zip(view.shape, view.strides)]
+    before = -sum(step for step in steps if step < 0)  # elements in front of the first
+    span = 1 + sum(abs(step) for step in steps)
+    address = view.pointer - before * dtype.itemsize
+    memory = (ctypes.c_char * (span * dtype.itemsize)).from_address(address)
+    memory.view = view  # type: ignore[attr-defined]
     strides = tuple(step * dtype.itemsize for step in view.strides)
-    array = numpy.ndarray(view.shape, dtype, memory, 0, strides)
+    array = numpy.ndarray(view.shape, dtype, memory, before * dtype.itemsize, strides)
     array.flags.writeable = False
     return array
 

@@ -69,6 +69,31 @@ _add_bitwise(("or", "bitwise_or"), "arith.ori")
 _add_bitwise(("xor", "bitwise_xor"), "arith.xori")
 
 
+def _power_of_shift(name: str, by: Any) -> int:
+    """2 to the power of a shift, whose product and quotient are what it is."""
+    if not isinstance(by, numbers.Integral) or not 0 <= int(by) <= 30:
+        fail(f"expects a shift by a number from 0 to 30 in {name}, but got {by!r}")
+    return 1 << int(by)
+
+
+def _expect_whole(t: Tracer, name: str, x: Any) -> Scalar:
+    (value,) = t.promote(x, least="i32")
+    if value.kind == "f32":
+        fail(f"expects a whole number in {name}, but got a float32")
+    return value
+
+
+@named("rshift", "bitwise_right_shift", "right_shift")
+def _shift_right(t: Tracer, x: Any, by: Any) -> Scalar:
+    return _floordiv(t, _expect_whole(t, ">>", x), _power_of_shift(">>", by))
+
+
+@named("lshift", "bitwise_left_shift", "left_shift")
+def _shift_left(t: Tracer, x: Any, by: Any) -> Scalar:
+    power = _power_of_shift("<<", by)
+    return t.arithmetic("", "arith.muli", _expect_whole(t, "<<", x), power)
+
+
 def _add_logical(name: str, op: str) -> None:
     @named(name)
     def function(t: Tracer, a: Any, b: Any) -> Scalar:

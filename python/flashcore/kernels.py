@@ -8,11 +8,12 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING, Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar,
+    TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar,
 )  # fmt: skip
 
 from flashcore import _core, cache
 from flashcore.errors import Error, UnsupportedError
+from flashcore.kinds import NUMBER, describe, is_array, read
 from flashcore.problem import INVARIANT, Problem, Schedule
 
 if TYPE_CHECKING:
@@ -240,12 +241,30 @@ def _compile(kernel: cache.Kernel, ptxas: Optional[str]) -> "_core.Compilation":
 
 
 def schedule_of(options: object) -> Schedule:
-    """A schedule from a dict or pairs: names with - or _, numbers or words."""
+    """A schedule from a dict or pairs: names with - or _, numbers or words.
+
+    Raises TypeError for what is neither, a text such as "block-m=64" among it.
+    """
     if options is None:
         return ()
-    pairs: Iterable[Tuple[str, object]]
-    pairs = options.items() if isinstance(options, dict) else options  # type: ignore[assignment]
-    return tuple(sorted((str(k).replace("_", "-"), str(v)) for k, v in pairs))
+    pairs = options.items() if isinstance(options, dict) else options
+    if isinstance(pairs, Iterable) and not isinstance(pairs, str) and not is_array(pairs):
+        listed = list(pairs)
+        if all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in listed):
+            return tuple(sorted((_name_of(name), _choice_of(name, x)) for name, x in listed))
+    raise TypeError(
+        "expects schedule to be a dict or pairs of names and values, such as "
+        f"{{'block_n': 64}}, but got {describe(options)}"
+    )
+
+
+def _name_of(option: Any) -> str:
+    return str(read("schedule", option)).replace("_", "-")
+
+
+def _choice_of(option: str, value: Any) -> str:
+    word = value if isinstance(value, str) else read(f"{option} of schedule", value, NUMBER)
+    return str(word)
 
 
 def invariant_schedule(options: object) -> Schedule:

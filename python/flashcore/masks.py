@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, List, Sequence
 
+from flashcore.kinds import read
 from flashcore.regions import Mod, Program, trace_mods
 from flashcore.scalars import Capture, Op
 
@@ -35,8 +36,9 @@ def show_mask(
     import numpy
 
     sizes = {"seqlen_q": seqlen_q, "seqlen_k": seqlen_k, "block_m": block_m, "block_n": block_n}
+    batch, head = read("batch", batch), read("head", head)
     for name, size in sizes.items():
-        if size < 1:
+        if read(name, size) < 1:
             raise ValueError(f"expects {name} to be at least 1, but got {size}")
     traced = trace_mods(None, mask_mod)
     assert traced.mask

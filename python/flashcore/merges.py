@@ -10,11 +10,12 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 from flashcore import _core, kernels
 from flashcore.arrays import (
     CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, contiguous_strides,
-    library_of, name_of_device,
+    dense, library_of, name_of_device,
 )  # fmt: skip
 from flashcore.attention import run_on_stream
 from flashcore.bundle import Kernel
 from flashcore.errors import Error, GradientError, UnsupportedError, no_backward
+from flashcore.kinds import expect_one_of
 from flashcore.problem import row_step
 
 __all__ = ["merge"]
@@ -63,12 +64,8 @@ def merge(
     Raises ValueError and TypeError for arrays that do not fit, UnsupportedError for those
     of other libraries, or that need a gradient, and what else flashcore.attention raises.
     """
-    if layout not in _AXES:
-        raise ValueError(f"expects layout to be one of 'bhsd', 'bshd', but got {layout!r}")
-    if device not in (None, "cuda", "emulator"):
-        raise ValueError(
-            f"expects device to be one of None, 'cuda', 'emulator', but got {device!r}"
-        )
+    layout = expect_one_of("layout", layout, tuple(_AXES))
+    device = expect_one_of("device", device, (None, "cuda", "emulator"))
     first, *others = _each("outputs", outputs)
     _refuse_gradients(first, *others, *_each("lses", lses), sinks)
 
@@ -94,9 +91,9 @@ def _together(name: str, parts: Any) -> Any:
     library = library_of(parts[0])
     if library is None:
         raise _unknown(name, parts[0])
-    shapes = [tuple(part.shape) for part in parts]
-    if len({(shape, str(part.dtype)) for shape, part in zip(shapes, parts)}) > 1:
-        types = ", ".join(f"{part.dtype} {shape}" for shape, part in zip(shapes, parts))
+    views = [_core.view(part, None, f"part {i} of {name}") for i, part in enumerate(parts)]
+    if len({(view.rank, view.shape, view.dtype) for view in views}) > 1:
+        types = ", ".join(f"{view.dtype} {view.shape}" for view in views)
         raise ValueError(f"expects {name} that are all of one type and one shape, but got {types}")
     return library.stack(parts)
 
@@ -264,15 +261,16 @@ def _run(
     library = library_of(outputs)
     if library is None:
         raise _unknown("outputs", outputs)
-    sinks = _dense(sinks, stream)
-    views = [None if x is None else _core.view(x, stream) for x in (outputs, lses, sinks)]
+    sinks = _dense("sinks", sinks, stream)
+    named = zip(("outputs", "lses", "sinks"), (outputs, lses, sinks))
+    views = [None if x is None else _core.view(x, stream, name) for name, x in named]
     assert views[0] is not None and views[1] is not None
     sizes = _check(views[0], views[1], views[2], layout)
     kind = _device_kind(views[0].device, device)
     if not _has_rows(views[0]):
-        outputs = library.dense(outputs)
+        outputs = dense("outputs", outputs)
     if min(views[1].strides) < 0:
-        lses = library.dense(lses)
+        lses = dense("lses", lses)
     shape = _reorder(sizes[1:], layout)
     o = library.empty(outputs, shape, contiguous_strides(shape), views[0].dtype)
     lse = library.empty(outputs, sizes.rows, contiguous_strides(sizes.rows), "float32")
@@ -302,15 +300,12 @@ def _device_kind(place: Tuple[int, int], wanted: Optional[str]) -> str:
     return "cuda"
 
 
-def _dense(array: Any, stream: Any) -> Any:
+def _dense(name: str, array: Any, stream: Any) -> Any:
     """Sinks, of one stride."""
     if array is None:
         return None
-    view = _core.view(array, stream)
-    library = library_of(array)
-    if library is None or view.strides == contiguous_strides(view.shape):
-        return array
-    return library.dense(array)
+    view = _core.view(array, stream, name)
+    return array if view.strides == contiguous_strides(view.shape) else dense(name, array)
 
 
 def _arguments(
@@ -366,7 +361,7 @@ def _run_on_host(
     for name in ("outputs", "lses"):
         view = _core.view(arrays[name], None)
         if view.strides != contiguous_strides(view.shape):
-            arrays[name] = library.dense(arrays[name])
+            arrays[name] = dense(name, arrays[name])
     views = {name: _core.view(x, None) for name, x in arrays.items() if x is not None}
     key = _Key(id(target), views["o"].dtype, sizes.head_dim_v, "sink_logits" in views)
     loaded = _load(target, key)

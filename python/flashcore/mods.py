@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Any, List
+from typing import Any, Dict, List
 
 from flashcore import _core
-from flashcore.arrays import CPU, library_of
+from flashcore.arrays import CPU, CUDA_HOST, library_of, wrap_on_host
 from flashcore.attention import Options, call_for, run_on_stream
 from flashcore.clauses import CLAUSES, Beside, expect_pairs, of_words
 from flashcore.clauses import prepare as prepare_clause
@@ -47,6 +47,8 @@ def run(
     names = [CLAUSES[name].tensor for name in clauses]
     names += [f"capture{i}" for i in range(len(traced.captures))]
     places = tuple(read_captured(*each, options.layout) for each in zip(names, tensors))
+    named = dict(zip((*clauses, *names[len(clauses) :]), tensors))
+    _expect_own_memory(beside, {"q": q, "k": k, "v": v, "bias": bias}, named, out)
     in_text = tuple(name for name in clauses if name not in of_words(beside))
     regions = replace(traced.regions, clauses=in_text)
     call = call_for(replace(options, regions=regions, captured=places))
@@ -54,6 +56,34 @@ def run(
         if stream is None:
             return call.run(q, k, v, bias, out, None)
         return run_on_stream(call.run, (q, k, v, bias, out), stream)
+
+
+def _expect_own_memory(
+    beside: Beside, inputs: Dict[str, Any], named: Dict[str, Any], out: Any
+) -> None:
+    """What a call writes shares no memory with what it reads besides.
+
+    named: what clauses and functions read. Of out with q, k, v and bias, ``_core.Call``
+    sees to that.
+    """
+    outputs = dict(zip(("out", "the lse of out"), out if isinstance(out, tuple) else (out,)))
+    pairs = [(output, other) for output in outputs for other in named if out is not None]
+    if beside.k_new is not None:
+        pairs += [(cache, other) for cache in "kv" for other in ("q", "bias", *named)]
+        if beside.page_table is None:  # which says what rows of a pool are written
+            pairs.append(("k", "v"))
+    arrays = {**inputs, **named, **outputs}
+    views = {
+        name: _core.view(arrays[name], None, name)
+        for name in dict.fromkeys(name for pair in pairs for name in pair)
+        if arrays[name] is not None
+    }
+    for written, other in pairs:
+        if written in views and other in views and _core.overlap(views[written], views[other]):
+            raise ValueError(
+                f"expects {written} in memory of its own, as the call writes it, but it overlaps "
+                f"{other}: pass a copy"
+            )
 
 
 def _expect_rectangle(beside: Beside, out: Any) -> None:
@@ -85,9 +115,17 @@ def _prepare(capture: Capture, q: Any) -> Any:
     array = capture.array
     library = library_of(array)
     if library is None:
+        array = wrap_on_host("a captured tensor", array)
+        library = library_of(array)
+    if library is None:
+        if capture.converted:
+            raise UnsupportedError(
+                f"expects captured tensors that need not be converted to {capture.converted}, of a "
+                f"library that is not PyTorch, NumPy or CuPy, but got {capture.dtype}"
+            )
         return array
     if capture.converted:
-        _check_range(capture)
+        _check_range(capture, array)
         array = library.convert(array, capture.converted)
     elif capture.is_backwards:
         array = library.dense(array)
@@ -96,12 +134,12 @@ def _prepare(capture: Capture, q: Any) -> Any:
     return array
 
 
-def _check_range(capture: Capture) -> None:
+def _check_range(capture: Capture, array: Any) -> None:
     """Of whole numbers that lose bits, where looking at them waits for no GPU."""
-    view = _core.view(capture.array, None)
-    if view.dtype != "int64" or view.device[0] != CPU or 0 in view.shape:
+    view = _core.view(array, None, "a captured tensor")
+    if capture.dtype != "int64" or view.device[0] not in (CPU, CUDA_HOST) or 0 in view.shape:
         return
-    low, high = int(capture.array.min()), int(capture.array.max())
+    low, high = int(array.min()), int(array.max())
     if low < -(1 << 31) or high >= 1 << 31:
         raise ValueError(
             f"expects captured tensors of int64 whose values fit in int32, but got {low} to {high}"

@@ -8,6 +8,7 @@ memory.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import struct
 import threading
@@ -193,7 +194,7 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
 
 
 def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
-    view = _core.view(array, stream)
+    view = _core.view(array, stream, name)
     if view.rank != 4:
         raise ValueError(f"expects {name} to have 4 axes, {_AXES[layout]}, but got {view.rank}")
     return Tensor(
@@ -208,7 +209,7 @@ def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
 
 
 def _read_bias(array: Any, stream: Any) -> Tensor:
-    view = _core.view(array, stream)
+    view = _core.view(array, stream, "bias")
     if view.rank > 4:
         raise ValueError(f"expects bias to have at most 4 axes, but got {view.rank}")
     if view.dtype not in SHORT:
@@ -223,12 +224,12 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
 def read_captured(name: str, array: Any, layout: str) -> Tensor:
     if name in clauses.NEW_ROWS:
         return _read(name, array, layout, None)
-    view = _core.view(array, None)
+    view = _core.view(array, None, name)
     return Tensor(name, view.dtype, view.shape, view.strides, view.device, True, view.read_only)
 
 
 def _read_lse(array: Any, stream: Any) -> Tensor:
-    view = _core.view(array, stream)
+    view = _core.view(array, stream, "the lse of out")
     if view.rank != 3 or view.dtype != "float32":
         raise ValueError(
             "expects the lse of out to be float32 (batch, heads, seqlen_q), but got "
@@ -488,7 +489,7 @@ def _run_copied(
     stream: Any,
 ) -> Any:
     q, k, v, bias = (
-        library.dense(array) if name in fixed else array
+        arrays.dense(name, array) if name in fixed else array
         for name, array in (("q", q), ("k", k), ("v", v), ("bias", bias))
     )
     if "out" in fixed:
@@ -755,6 +756,22 @@ def _results(options: Options, o: Any, lse: Any, scores: Any) -> Any:
     return wanted if len(wanted) > 1 else o
 
 
+def _expect_rising(options: Options) -> None:
+    """Of entries in host memory. Sequences that overlap would write the same rows."""
+    for tensor, array in zip(options.captured, _captured(options)):
+        if tensor.name not in ("cu_seqlens_q", "cu_seqlens_k"):
+            continue
+        (count,) = tensor.sizes
+        view = _core.view(array, None, tensor.name)
+        entries = (ctypes.c_int32 * count).from_address(view.pointer)
+        for i, (first, last) in enumerate(zip(entries, entries[1:]), 1):
+            if last < first:
+                raise ValueError(
+                    f"expects {tensor.name}[{i}] to be at least {tensor.name}[{i - 1}] ({first}), but "
+                    f"got {last}: sequences lie one after another"
+                )
+
+
 def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
     target = kernels.device("emulator" if kind == "reference" else kind)
     problem, schedule = _problem(arguments, options, target)
@@ -768,6 +785,7 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
         tensors = [q, k, v, bias, *_captured(options), o, lse, scores]
         views = [_core.view(tensor, None) for tensor in tensors if tensor is not None]
         pointers = [view.pointer for view in views]
+        _expect_rising(options)
         if plan is None:
             loaded.bundle.compute_reference(specs, pointers, os.cpu_count() or 1)
         else:

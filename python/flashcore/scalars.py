@@ -50,12 +50,9 @@ class Capture:
     """A tensor that a region reads, as the kernel takes it."""
 
     def __init__(self, array: Any) -> None:
-        view = _core.view(array, None)
+        view = _view(array)
         if view.dtype not in _ELEMENTS:
-            fail(
-                "expects captured tensors of float16, bfloat16, float32, int32, int8, uint8 or "
-                f"bool (or what is converted to these), but got {view.dtype}"
-            )
+            fail(f"expects captured tensors of {', '.join(_ELEMENTS)}, but got {view.dtype}")
         if view.rank > _MAX_RANK:
             fail(f"expects captured tensors of at most {_MAX_RANK} axes, but got {view.rank}")
         self.array = array
@@ -226,7 +223,7 @@ class Captured:
     def __getitem__(self, index: Any) -> Any:
         more = index if isinstance(index, tuple) else (index,)
         indices = self._indices + more
-        rank = _core.view(self._array, None).rank
+        rank = _view(self._array).rank
         if len(indices) > rank:
             fail(f"expects at most {rank} indices of a captured tensor, but got {len(indices)}")
         tracer = _tracer_of(indices)
@@ -236,13 +233,17 @@ class Captured:
 
     def read(self, tracer: Tracer) -> Scalar:
         """Its one element."""
-        missing = _core.view(self._array, None).rank - len(self._indices)
+        missing = _view(self._array).rank - len(self._indices)
         if missing:
             fail(
                 f"expects an element of a captured tensor, but got one with {missing} axes left: "
                 "index them"
             )
         return tracer.load(self._array, self._indices)
+
+
+def _view(array: Any) -> "_core.View":
+    return _core.view(array, None, "a captured tensor")
 
 
 def capture(array: Any) -> Captured:
@@ -367,6 +368,13 @@ class Scalar:
     __and__, __rand__ = _operator("and"), _reflected("and")
     __or__, __ror__ = _operator("or"), _reflected("or")
     __xor__, __rxor__ = _operator("xor"), _reflected("xor")
+    __rshift__, __rrshift__ = _operator("rshift"), _reflected("rshift")
+    __lshift__, __rlshift__ = _operator("lshift"), _reflected("lshift")
+    __matmul__, __rmatmul__ = _operator("matmul"), _reflected("matmul")
+    __divmod__, __rdivmod__ = _operator("divmod"), _reflected("divmod")
+    __getitem__, __len__, __iter__ = (_no_number(name) for name in ("index", "length", "items"))
+    __round__, __trunc__ = (_no_number(name) for name in ("round", "trunc"))
+    __floor__, __ceil__ = (_no_number(f"math.{name}") for name in ("floor", "ceil"))
     __lt__, __le__, __gt__, __ge__ = (_operator(name) for name in ("lt", "le", "gt", "ge"))
     __eq__, __ne__ = _operator("eq"), _operator("ne")
     __bool__ = _no_branch

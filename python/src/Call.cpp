@@ -10,11 +10,15 @@
 // outputs and launching, without a line of Python. Everything else is decided
 // by the Python function `resolve`, once for each key.
 //
-// The map is guarded by the GIL. An entry is owned while it is used, since what
-// allocates may let other threads run, and they may clear the map.
+// Calls finds the Call of options. They are keys by their types as well: 5.0 is
+// not 5, and what may change later is no key.
+//
+// The maps are guarded by the GIL. An entry is owned while it is used, since
+// what allocates may let other threads run, and they may clear the map.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Overlap.h"
 #include "Parts.h"
 #include "Runtime.h"
 #include "Tensors.h"
@@ -103,6 +107,47 @@ struct Call {
   Ref resolve;
   bool refusesGradients = false;
   std::unordered_map<Key, Entry, KeyHash> entries;
+  /// The entry that was used last, which calls of equal layers use again.
+  const std::pair<const Key, Entry> *last = nullptr;
+
+  /// The action for a key, or null.
+  Ref find(const Key &key) {
+    if (last && last->first == key)
+      return last->second.action;
+    auto found = entries.find(key);
+    if (found == entries.end())
+      return Ref();
+    last = &*found;
+    return last->second.action;
+  }
+  void clear() {
+    // Entries may own what runs Python code at its end.
+    auto old = std::move(entries);
+    entries.clear();
+    last = nullptr;
+  }
+};
+
+/// The calls of all options.
+struct Calls {
+  static PyObject *type;
+  static constexpr const char *name = "Calls";
+  static constexpr Py_ssize_t numOptions = 9;
+  static constexpr size_t numRecent = 4;
+  /// Options seen; a program with more starts over.
+  static constexpr Py_ssize_t maxEntries = 1024;
+
+  /// A function of the options, which checks them and returns a Call.
+  Ref make;
+  /// By options, (options, Call).
+  Ref entries;
+  /// Some of these, for options that are the same objects.
+  struct Recent {
+    std::array<Ref, numOptions> options;
+    Ref call;
+  };
+  std::array<Recent, numRecent> recent;
+  size_t next = 0;
 };
 
 /// An argument of a call.
@@ -112,7 +157,10 @@ struct Argument {
   TensorView view;
   Lease lease;
 
-  bool read(PyObject *from, PyObject *stream);
+  bool read(PyObject *from, const char *name, PyObject *stream) {
+    object = from;
+    return readTensor(from, name, stream, producer, view, lease);
+  }
 };
 
 struct Arguments {
@@ -122,6 +170,7 @@ struct Arguments {
 } // namespace
 PyObject *Launch::type = nullptr;
 PyObject *Call::type = nullptr;
+PyObject *Calls::type = nullptr;
 
 void Key::add(const TensorView &view, uint64_t alignment) {
   uint64_t isAligned = view.pointer % alignment == 0;
@@ -139,12 +188,6 @@ void Key::add(const TensorView &view, uint64_t alignment) {
 //===----------------------------------------------------------------------===//
 // Reading arguments
 //===----------------------------------------------------------------------===//
-
-bool Argument::read(PyObject *from, PyObject *stream) {
-  object = from;
-  producer = producerOf(from);
-  return producer && readTensor(from, *producer, stream, view, lease);
-}
 
 /// What a pointer to rows of 16-bit elements is a multiple of (row_step in
 /// problem.py).
@@ -166,47 +209,80 @@ static bool readArguments(PyObject *const *from, Arguments &arguments,
     lse = PyTuple_GetItem(out, 1);
     out = PyTuple_GetItem(out, 0);
   }
-  auto read = [&](Argument &argument, PyObject *object,
+  auto read = [&](Argument &argument, PyObject *object, const char *name,
                   uint64_t alignment = 0) {
-    if (!argument.read(object, arguments.stream))
+    if (!argument.read(object, name, arguments.stream))
       return false;
     key.add(argument.view,
             alignment ? alignment : getRowAlignment(argument.view));
     return true;
   };
-  if (!read(arguments.q, from[0]) || !read(arguments.k, from[1]) ||
-      !read(arguments.v, from[2]))
+  if (!read(arguments.q, from[0], "q") || !read(arguments.k, from[1], "k") ||
+      !read(arguments.v, from[2], "v"))
     return false;
   // Outputs are allocated by the library of q.
   key.add(static_cast<int64_t>(reinterpret_cast<intptr_t>(Py_TYPE(from[0]))) ^
           (int64_t(bias != Py_None) | int64_t(out != Py_None) << 1 |
            int64_t(lse != Py_None) << 2));
-  return (bias == Py_None || read(arguments.bias, bias, 4)) &&
-         (out == Py_None || read(arguments.o, out)) &&
-         (lse == Py_None || read(arguments.lse, lse, 4));
+  return (bias == Py_None || read(arguments.bias, bias, "bias", 4)) &&
+         (out == Py_None || read(arguments.o, out, "out")) &&
+         (lse == Py_None || read(arguments.lse, lse, "the lse of out", 4));
 }
 
-/// Whether PyTorch records gradients on this thread; -1 with an exception.
+/// Blocks of a kernel write o while others still read: no output shares memory
+/// with anything else.
+static bool checkOutputs(const Arguments &arguments) {
+  const std::pair<const Argument *, const char *> all[] = {
+      {&arguments.o, "out"}, {&arguments.lse, "the lse of out"},
+      {&arguments.q, "q"},   {&arguments.k, "k"},
+      {&arguments.v, "v"},   {&arguments.bias, "bias"}};
+  for (size_t output = 0; output < 2; ++output)
+    for (size_t other = output + 1; other < std::size(all); ++other) {
+      auto [a, nameOfA] = all[output];
+      auto [b, nameOfB] = all[other];
+      if (!a->object || !b->object || !overlap(a->view, b->view))
+        continue;
+      PyErr_Format(PyExc_ValueError,
+                   "expects %s in memory of its own, but it overlaps %s, which "
+                   "the call reads or writes: pass another array",
+                   nameOfA, nameOfB);
+      return false;
+    }
+  return true;
+}
+
+/// Whether PyTorch records gradients on this thread; -1 with an exception. It
+/// is asked at each call, so by the function behind the object.
 static int isGradEnabled() {
-  static PyObject *function = nullptr;
-  if (!function) {
+  static PyObject *object = nullptr;
+  static PyCFunction function = nullptr;
+  if (!object) {
     Ref torch(PyImport_ImportModule("torch"));
-    function = torch ? PyObject_GetAttrString(torch.get(), "is_grad_enabled")
-                     : nullptr;
+    object = torch ? PyObject_GetAttrString(torch.get(), "is_grad_enabled")
+                   : nullptr;
+    if (object && PyCFunction_Check(object) &&
+        PyCFunction_GetFlags(object) == METH_NOARGS)
+      function = PyCFunction_GetFunction(object);
   }
-  Ref result(function ? PyObject_CallNoArgs(function) : nullptr);
+  if (!object)
+    return -1;
+  Ref result(function ? function(PyCFunction_GetSelf(object), nullptr)
+                      : PyObject_CallNoArgs(object));
   return result ? PyObject_IsTrue(result.get()) : -1;
 }
 
 /// A result without a gradient where one is expected would be a silent error.
 static bool checkGradients(const Arguments &arguments) {
+  bool wasAsked = false;
   for (const Argument *argument :
        {&arguments.q, &arguments.k, &arguments.v, &arguments.bias}) {
-    if (!argument->object)
+    if (!argument->object || !argument->producer->hasGradients)
       continue;
+    int isEnabled = wasAsked ? 1 : isGradEnabled();
+    if (isEnabled <= 0)
+      return isEnabled == 0;
+    wasAsked = true;
     int needs = needsGradient(argument->object, *argument->producer);
-    if (needs > 0)
-      needs = isGradEnabled();
     if (needs > 0)
       raiseGradientError("flashcore.attention");
     if (needs)
@@ -252,7 +328,7 @@ static bool allocate(const Allocation &allocation, PyObject *q,
   if (argument.object || !allocation)
     return true;
   owner = allocation.allocate(q);
-  return owner && argument.read(owner.get(), Py_None);
+  return owner && argument.read(owner.get(), "an output", Py_None);
 }
 
 /// Strides of axes of size 1 mean nothing.
@@ -320,34 +396,41 @@ static Ref resolve(PyObject *self, const Key &key, const Arguments &arguments) {
   if (!entry)
     return entry;
   Call &call = Boxed<Call>::get(self);
-  if (call.entries.size() >= Call::maxEntries) {
-    // Entries may own what runs Python code at its end.
-    auto old = std::move(call.entries);
-    call.entries.clear();
-  }
+  if (call.entries.size() >= Call::maxEntries)
+    call.clear();
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(arguments.q.object));
   call.entries.insert_or_assign(key, Call::Entry{entry, Ref::share(type)});
   return entry;
 }
 
-static PyObject *runCall(PyObject *self, PyObject *const *from,
-                         Py_ssize_t count) {
+/// `from` has q, k, v, bias, out and stream.
+static PyObject *runOn(PyObject *self, PyObject *const *from) {
   Arguments arguments;
   Key key;
-  if (!expectArguments("run", count, 6) || !readArguments(from, arguments, key))
+  if (!readArguments(from, arguments, key))
+    return nullptr;
+  if ((arguments.o.object || arguments.lse.object) && !checkOutputs(arguments))
     return nullptr;
   Call &call = Boxed<Call>::get(self);
   if (call.refusesGradients && !checkGradients(arguments))
     return nullptr;
-  auto found = call.entries.find(key);
-  Ref entry = found != call.entries.end() ? found->second.action
-                                          : resolve(self, key, arguments);
+  Ref entry = call.find(key);
+  if (!entry)
+    entry = resolve(self, key, arguments);
   if (!entry)
     return nullptr;
   if (reinterpret_cast<PyObject *>(Py_TYPE(entry.get())) == Launch::type)
     return runLaunch(Boxed<Launch>::get(entry.get()), arguments);
   return PyObject_CallFunctionObjArgs(entry.get(), from[0], from[1], from[2],
                                       from[3], from[4], from[5], nullptr);
+}
+
+constexpr Py_ssize_t numArguments = 6;
+
+static PyObject *runCall(PyObject *self, PyObject *const *from,
+                         Py_ssize_t count) {
+  return expectArguments("run", count, numArguments) ? runOn(self, from)
+                                                     : nullptr;
 }
 
 static PyObject *makeCall(PyObject *, PyObject *const *arguments,
@@ -377,8 +460,7 @@ static int traverseCall(PyObject *self, visitproc visit, void *arg) {
 static int clearCall(PyObject *self) {
   Call &call = Boxed<Call>::get(self);
   Ref resolve = std::move(call.resolve);
-  auto entries = std::move(call.entries);
-  call.entries.clear();
+  call.clear();
   return 0;
 }
 
@@ -393,6 +475,148 @@ static PyGetSetDef callMembers[] = {
      },
      nullptr, "Sizes and strides that were seen.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// An option as a key: None, a bool, an int, a float, a str, or a tuple of
+/// these. Null without an exception for what is none. NumPy's float64 is a
+/// float, and becomes one of Python's.
+static Ref toKey(PyObject *option) {
+  PyTypeObject *type = Py_TYPE(option);
+  if (option == Py_None || type == &PyBool_Type || type == &PyUnicode_Type ||
+      type == &PyLong_Type || type == &PyFloat_Type)
+    return Ref::share(option);
+  if (PyFloat_Check(option))
+    return Ref(PyFloat_FromDouble(PyFloat_AsDouble(option)));
+  if (type != &PyTuple_Type)
+    return Ref();
+  Ref tuple(PyTuple_New(PyTuple_Size(option)));
+  for (Py_ssize_t i = 0; tuple && i < PyTuple_Size(option); ++i) {
+    Ref item = toKey(PyTuple_GetItem(option, i));
+    if (!item)
+      return item;
+    PyTuple_SetItem(tuple.get(), i, item.release());
+  }
+  return tuple;
+}
+
+/// Whether keys that are equal are of the same types, which 5 and 5.0 are not.
+static bool haveSameTypes(PyObject *a, PyObject *b) {
+  if (a == b)
+    return true;
+  if (Py_TYPE(a) != Py_TYPE(b))
+    return false;
+  for (Py_ssize_t i = 0; Py_TYPE(a) == &PyTuple_Type && i < PyTuple_Size(a);
+       ++i)
+    if (!haveSameTypes(PyTuple_GetItem(a, i), PyTuple_GetItem(b, i)))
+      return false;
+  return true;
+}
+
+/// What does not change is the same as long as it is the same object.
+static Ref findRecent(const Calls &calls, PyObject *const *options) {
+  for (const Calls::Recent &recent : calls.recent)
+    if (recent.call && std::equal(recent.options.begin(), recent.options.end(),
+                                  options, [](const Ref &one, PyObject *other) {
+                                    return one.get() == other;
+                                  }))
+      return recent.call;
+  return Ref();
+}
+
+/// Keeps options that are keys as they are.
+static void addRecent(Calls &calls, PyObject *const *options, const Ref &key,
+                      const Ref &call) {
+  for (Py_ssize_t i = 0; i < Calls::numOptions; ++i)
+    if (PyTuple_GetItem(key.get(), i) != options[i])
+      return;
+  Calls::Recent &recent = calls.recent[calls.next++ % Calls::numRecent];
+  Calls::Recent old = std::exchange(recent, {}); // freed when all is in order
+  for (Py_ssize_t i = 0; i < Calls::numOptions; ++i)
+    recent.options[static_cast<size_t>(i)] = Ref::share(options[i]);
+  recent.call = call;
+}
+
+/// The call of options that were not seen before, kept where they have a key.
+static Ref makeCallOf(Calls &calls, PyObject *const *options, const Ref &key) {
+  Ref all(PyTuple_New(Calls::numOptions));
+  for (Py_ssize_t i = 0; all && i < Calls::numOptions; ++i)
+    PyTuple_SetItem(all.get(), i, Ref::share(options[i]).release());
+  Ref call(all ? PyObject_CallObject(calls.make.get(), all.get()) : nullptr);
+  if (!call || !Boxed<Call>::cast(call.get()))
+    return Ref();
+  if (!key)
+    return call;
+  if (PyDict_Size(calls.entries.get()) >= Calls::maxEntries)
+    calls.entries = Ref(PyDict_New());
+  Ref entry(PyTuple_Pack(2, key.get(), call.get()));
+  if (!calls.entries || !entry ||
+      PyDict_SetItem(calls.entries.get(), key.get(), entry.get()))
+    return Ref();
+  return call;
+}
+
+static Ref findCall(Calls &calls, PyObject *const *options) {
+  if (Ref recent = findRecent(calls, options))
+    return recent;
+  Ref key(PyTuple_New(Calls::numOptions));
+  for (Py_ssize_t i = 0; key && i < Calls::numOptions; ++i) {
+    Ref option = toKey(options[i]);
+    if (option)
+      PyTuple_SetItem(key.get(), i, option.release());
+    else
+      key = Ref();
+  }
+  if (!key && PyErr_Occurred())
+    return Ref();
+  if (key) {
+    PyObject *entry = PyDict_GetItemWithError(calls.entries.get(), key.get());
+    if (entry && haveSameTypes(PyTuple_GetItem(entry, 0), key.get())) {
+      Ref call = Ref::share(PyTuple_GetItem(entry, 1));
+      addRecent(calls, options, key, call);
+      return call;
+    }
+    if (PyErr_Occurred())
+      return Ref();
+  }
+  return makeCallOf(calls, options, key);
+}
+
+static PyObject *runCalls(PyObject *self, PyObject *const *from,
+                          Py_ssize_t count) {
+  if (!expectArguments("run", count, numArguments + Calls::numOptions))
+    return nullptr;
+  Ref call = findCall(Boxed<Calls>::get(self), from + numArguments);
+  return call ? runOn(call.get(), from) : nullptr;
+}
+
+static PyObject *makeCalls(PyObject *, PyObject *make) {
+  Calls calls;
+  calls.make = Ref::share(make);
+  calls.entries = Ref(PyDict_New());
+  return Boxed<Calls>::create(std::move(calls)).release();
+}
+
+static int traverseCalls(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Calls &calls = Boxed<Calls>::get(self);
+  Py_VISIT(calls.make.get());
+  Py_VISIT(calls.entries.get());
+  for (Calls::Recent &recent : calls.recent)
+    Py_VISIT(recent.call.get());
+  return 0;
+}
+static int clearCalls(PyObject *self) {
+  Calls old = std::move(Boxed<Calls>::get(self));
+  return 0;
+}
+
+static PyMethodDef callsMethods[] = {
+    {"run", method(runCalls), METH_FASTCALL,
+     "run(q, k, v, bias, out, stream, *options): o, or (o, lse)."},
+    {nullptr, nullptr, 0, nullptr}};
 
 //===----------------------------------------------------------------------===//
 // Launch
@@ -444,6 +668,8 @@ static PyObject *makeLaunch(PyObject *, PyObject *const *arguments,
 static PyMethodDef functions[] = {
     {"make_call", method(makeCall), METH_FASTCALL,
      "make_call(resolve, refuses_gradients)"},
+    {"make_calls", makeCalls, METH_O,
+     "make_calls(make): the calls of all options, which make(*options) makes."},
     {"make_launch", method(makeLaunch), METH_FASTCALL,
      "make_launch(plan, o, lse, workspace, current_stream, o_strides): the "
      "tensors of the plan are q, k, v, bias, o and lse, in this order."},
@@ -462,7 +688,16 @@ bool flashcore::python::addCall(PyObject *module) {
       {Py_tp_getset, callMembers},
       {Py_tp_doc, slot("An attention with its options.")},
       {0, nullptr}};
-  return addType<Launch>(module, "flashcore._core.Launch", launchSlots) &&
+  static PyType_Slot callsSlots[] = {
+      {Py_tp_dealloc, slot(Boxed<Calls>::destroy)},
+      {Py_tp_traverse, slot(traverseCalls)},
+      {Py_tp_clear, slot(clearCalls)},
+      {Py_tp_methods, callsMethods},
+      {Py_tp_doc, slot("The attentions of all options.")},
+      {0, nullptr}};
+  return addType<Calls>(module, "flashcore._core.Calls", callsSlots,
+                        Py_TPFLAGS_HAVE_GC) &&
+         addType<Launch>(module, "flashcore._core.Launch", launchSlots) &&
          addType<Call>(module, "flashcore._core.Call", callSlots,
                        Py_TPFLAGS_HAVE_GC) &&
          PyModule_AddFunctions(module, functions) == 0;

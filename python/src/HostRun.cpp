@@ -52,7 +52,9 @@ static FlashCoreStatus copyInputs(const Plan &plan, FlashCoreDevice device,
   for (size_t i = 0; i < plan.specs.size(); ++i) {
     const TensorSpec &spec = plan.specs[i];
     FlashCoreStatus status = buffers.add(spec.spanBytes(), spec.name.c_str());
-    if (flashcoreStatusIsSuccess(status) && (!spec.isOutput || hasSequences))
+    // One without elements may have no address.
+    bool isRead = spec.spanBytes() > 0 && (!spec.isOutput || hasSequences);
+    if (flashcoreStatusIsSuccess(status) && isRead)
       status = flashcoreDeviceCopyToDevice(
           device, buffers.pointers[i], reinterpret_cast<const void *>(from[i]),
           spec.spanBytes());

@@ -49,6 +49,18 @@ private:
   PyObject *object = nullptr;
 };
 
+/// Takes the current exception away in its scope.
+class PendingException {
+public:
+  PendingException() { PyErr_Fetch(&type, &value, &traceback); }
+  ~PendingException() { PyErr_Restore(type, value, traceback); }
+  PendingException(const PendingException &) = delete;
+  PendingException &operator=(const PendingException &) = delete;
+
+private:
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+};
+
 /// Lets other threads of Python run in its scope.
 class WithoutGil {
 public:

@@ -28,8 +28,11 @@ PyObject *Plan::type = nullptr;
 
 int64_t TensorSpec::spanBytes() const {
   int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i)
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0)
+      return 0;
     last += (sizes[i] - 1) * strides[i];
+  }
   return (last + 1) * elementBytes;
 }
 

@@ -58,7 +58,7 @@ struct TensorSpec {
   bool isOutput = false;
   std::vector<int64_t> sizes, strides;
 
-  /// Bytes from the first element to the end of the last.
+  /// Bytes from the first element to the end of the last; 0 without elements.
   int64_t spanBytes() const;
 };
 

@@ -11,6 +11,8 @@
 
 #include "Tensors.h"
 
+#include "Overlap.h"
+
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -22,7 +24,7 @@ namespace {
 struct Names {
   PyObject *exchangeApi, *arrayInterface, *dlpack, *dlpackDevice, *requiresGrad;
   PyObject *dataPtr, *shape, *stride, *dtype, *device, *type, *index, *name;
-  PyObject *maxVersion, *stream, *mro, *module;
+  PyObject *maxVersion, *stream, *mro, *module, *isNegative;
 };
 Names names;
 /// For `__dlpack__`: (1, 3), and the stream that asks for no wait, -1.
@@ -47,7 +49,8 @@ bool flashcore::python::initTensors() {
       {&names.maxVersion, "max_version"},
       {&names.stream, "stream"},
       {&names.mro, "__mro__"},
-      {&names.module, "__module__"}};
+      {&names.module, "__module__"},
+      {&names.isNegative, "is_neg"}};
   for (auto [place, text] : all)
     if (!(*place = PyUnicode_InternFromString(text)))
       return false;
@@ -57,6 +60,11 @@ bool flashcore::python::initTensors() {
 }
 
 Lease::~Lease() {
+  if (!(old && old->deleter) && !(versioned && versioned->deleter))
+    return;
+  // Deleters may run Python, where an exception that is on its way to the
+  // caller must not be found.
+  PendingException pending;
   if (old && old->deleter)
     old->deleter(old);
   if (versioned && versioned->deleter)
@@ -107,7 +115,13 @@ static bool isOfCuPy(PyObject *type) {
 
 static Producer inspect(PyObject *type) {
   Producer producer;
-  producer.hasGradients = bool(find(type, names.requiresGrad));
+  producer.requiresGrad = find(type, names.requiresGrad);
+  producer.hasGradients = bool(producer.requiresGrad);
+  if (producer.requiresGrad &&
+      Py_TYPE(producer.requiresGrad.get()) == &PyGetSetDescr_Type)
+    producer.getRequiresGrad = reinterpret_cast<descrgetfunc>(
+        PyType_GetSlot(&PyGetSetDescr_Type, Py_tp_descr_get));
+  producer.hasNegativeBit = bool(find(type, names.isNegative));
   if (Ref capsule = find(type, names.exchangeApi))
     producer.api = findApi(capsule.get());
   if (producer.api)
@@ -161,7 +175,11 @@ int flashcore::python::needsGradient(PyObject *object,
                                      const Producer &producer) {
   if (!producer.hasGradients)
     return 0;
-  Ref value(PyObject_GetAttr(object, names.requiresGrad));
+  Ref value(producer.getRequiresGrad
+                ? producer.getRequiresGrad(
+                      producer.requiresGrad.get(), object,
+                      reinterpret_cast<PyObject *>(Py_TYPE(object)))
+                : PyObject_GetAttr(object, names.requiresGrad));
   return value ? PyObject_IsTrue(value.get()) : -1;
 }
 
@@ -189,7 +207,14 @@ static void fillContiguous(TensorView &view) {
   }
 }
 
-static void readDLTensor(const dlpack::Tensor &from, TensorView &view) {
+static bool readDLTensor(const dlpack::Tensor &from, TensorView &view) {
+  if (from.rank < 0 || (from.rank > 0 && !from.sizes)) {
+    PyErr_Format(PyExc_BufferError,
+                 "expects a DLPack tensor with a size for each axis, but got "
+                 "one of %d axes without sizes",
+                 static_cast<int>(from.rank));
+    return false;
+  }
   view.pointer = reinterpret_cast<uint64_t>(from.data) + from.byteOffset;
   view.rank = from.rank;
   view.dtype = from.type;
@@ -201,6 +226,7 @@ static void readDLTensor(const dlpack::Tensor &from, TensorView &view) {
   }
   if (!from.strides)
     fillContiguous(view);
+  return true;
 }
 
 static bool readManaged(dlpack::ManagedTensorVersioned &from,
@@ -211,19 +237,14 @@ static bool readManaged(dlpack::ManagedTensorVersioned &from,
     return false;
   }
   view.isReadOnly = from.flags & dlpack::flagReadOnly;
-  readDLTensor(from.tensor, view);
-  return true;
+  return readDLTensor(from.tensor, view);
 }
 
 static bool readExchange(PyObject *object, const dlpack::ExchangeApi &api,
                          TensorView &view, Lease &lease) {
   dlpack::Tensor tensor;
-  if (api.borrow) {
-    if (api.borrow(object, &tensor))
-      return false;
-    readDLTensor(tensor, view);
-    return true;
-  }
+  if (api.borrow)
+    return api.borrow(object, &tensor) == 0 && readDLTensor(tensor, view);
   return api.fromObject(object, &lease.versioned) == 0 &&
          readManaged(*lease.versioned, view);
 }
@@ -262,17 +283,16 @@ static bool readDLPack(PyObject *object, PyObject *stream, TensorView &view,
   }
   lease.old = static_cast<dlpack::ManagedTensor *>(
       PyCapsule_GetPointer(capsule.get(), "dltensor"));
-  if (!lease.old || PyCapsule_SetName(capsule.get(), "used_dltensor"))
-    return false;
-  readDLTensor(lease.old->tensor, view);
-  return true;
+  return lease.old && !PyCapsule_SetName(capsule.get(), "used_dltensor") &&
+         readDLTensor(lease.old->tensor, view);
 }
 
 //===----------------------------------------------------------------------===//
 // NumPy
 //===----------------------------------------------------------------------===//
 
-/// Of "<f2"; bfloat16 is a void type of ml_dtypes.
+/// Of "<f2"; bfloat16 is a void type of ml_dtypes. What it does not know, and
+/// what has the other byte order, is of 0 bits.
 static dlpack::DataType readTypeText(const char *text, PyObject *object) {
   dlpack::DataType type = {dlpack::Int, 0, 1};
   if (std::strlen(text) < 3 || text[0] == '>')
@@ -321,15 +341,21 @@ static bool readSizes(PyObject *sequence, int64_t *values, int32_t &rank) {
   return true;
 }
 
-/// NumPy counts strides in bytes. Those that are no whole elements (a field of
-/// a record) become 0 bits of type, which nothing takes.
-static void toElements(TensorView &view) {
+/// NumPy counts strides in bytes, which may be no whole elements: those of a
+/// field of a record.
+static bool toElements(TensorView &view, PyObject *strides) {
   int64_t bytes = view.dtype.bits / 8;
   for (int i = 0; bytes && i < std::min(view.rank, maxRank); ++i) {
-    if (view.strides[i] % bytes)
-      view.type = ElementType::Other;
+    if (view.sizes[i] > 1 && view.strides[i] % bytes) {
+      PyErr_Format(PyExc_ValueError,
+                   "expects strides of whole elements, but got %R bytes for "
+                   "elements of %d: numpy.ascontiguousarray copies them",
+                   strides, static_cast<int>(bytes));
+      return false;
+    }
     view.strides[i] /= bytes;
   }
+  return true;
 }
 
 static bool readArrayInterface(PyObject *object, TensorView &view) {
@@ -365,8 +391,7 @@ static bool readArrayInterface(PyObject *object, TensorView &view) {
   int32_t rank = 0;
   if (!readSizes(strides, view.strides, rank))
     return false;
-  toElements(view);
-  return true;
+  return toElements(view, strides);
 }
 
 //===----------------------------------------------------------------------===//
@@ -433,9 +458,8 @@ static bool readTorch(PyObject *object, TensorView &view) {
          readTorchType(object, view) && readTorchDevice(object, view);
 }
 
-bool flashcore::python::readTensor(PyObject *object, const Producer &producer,
-                                   PyObject *stream, TensorView &view,
-                                   Lease &lease) {
+static bool readAs(PyObject *object, const Producer &producer, PyObject *stream,
+                   TensorView &view, Lease &lease) {
   switch (producer.kind) {
   case Producer::Kind::Exchange:
     return readExchange(object, *producer.api, view, lease);
@@ -451,6 +475,70 @@ bool flashcore::python::readTensor(PyObject *object, const Producer &producer,
 }
 
 //===----------------------------------------------------------------------===//
+// What an array says beside its memory
+//===----------------------------------------------------------------------===//
+
+static bool hasElements(const TensorView &view) {
+  return std::none_of(view.sizes, view.sizes + std::min(view.rank, maxRank),
+                      [](int64_t size) { return size == 0; });
+}
+
+/// Whether PyTorch reads the memory with the other sign; -1 with an exception.
+/// It is asked at each call, so by the function behind the method.
+static int isNegative(PyObject *object, const Producer &producer) {
+  if (!producer.hasNegativeBit)
+    return 0;
+  if (!producer.isNegative) {
+    Ref bound(PyObject_GetAttr(object, names.isNegative));
+    if (!bound)
+      return -1;
+    bool isPlain = PyCFunction_Check(bound.get()) &&
+                   PyCFunction_GetFlags(bound.get()) == METH_NOARGS;
+    if (!isPlain) {
+      Ref result(PyObject_CallNoArgs(bound.get()));
+      return result ? PyObject_IsTrue(result.get()) : -1;
+    }
+    producer.isNegative = PyCFunction_GetFunction(bound.get());
+  }
+  Ref result(producer.isNegative(object, nullptr));
+  return result ? PyObject_IsTrue(result.get()) : -1;
+}
+
+/// Raises what flashcore.arrays says of an array that gives no elements, in the
+/// place of its library's exception, if there is one. Returns false.
+static bool refuse(PyObject *object, const char *name) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Ref ownedType(type), cause(value), ownedTraceback(traceback);
+  Ref module(PyImport_ImportModule("flashcore.arrays"));
+  Ref error(module ? PyObject_CallMethod(module.get(), "error_of_view", "sOO",
+                                         name, object, value ? value : Py_None)
+                   : nullptr);
+  if (!error)
+    return false;
+  if (error.get() == value)
+    PyErr_Restore(ownedType.release(), cause.release(),
+                  ownedTraceback.release());
+  else
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())),
+                    error.get());
+  return false;
+}
+
+bool flashcore::python::readTensor(PyObject *object, const char *name,
+                                   PyObject *stream, const Producer *&producer,
+                                   TensorView &view, Lease &lease) {
+  producer = producerOf(object);
+  if (!producer || !readAs(object, *producer, stream, view, lease))
+    return refuse(object, name);
+  if (view.pointer == 0 && hasElements(view))
+    return refuse(object, name);
+  int other = isNegative(object, *producer);
+  return other == 0 || refuse(object, name);
+}
+
+//===----------------------------------------------------------------------===//
 // View
 //===----------------------------------------------------------------------===//
 
@@ -459,7 +547,7 @@ std::string flashcore::python::nameOf(dlpack::DataType type) {
     return name + std::to_string(type.bits);
   };
   if (type.lanes != 1 || type.bits == 0)
-    return "another type";
+    return "";
   switch (type.code) {
   case dlpack::Int:
     return sized("int");
@@ -474,7 +562,7 @@ std::string flashcore::python::nameOf(dlpack::DataType type) {
   case dlpack::Bool:
     return "bool";
   default:
-    return sized("a type of ") + " bits";
+    return "";
   }
 }
 
@@ -521,6 +609,17 @@ static TensorView &tensorOf(PyObject *self) {
   return Boxed<View>::get(self).tensor;
 }
 
+/// DLPack's name of the type, or for others what the library calls it.
+static PyObject *getTypeName(PyObject *self) {
+  std::string name = nameOf(tensorOf(self).dtype);
+  if (!name.empty())
+    return toText(name.c_str()).release();
+  Ref dtype = find(Boxed<View>::get(self).owner.get(), names.dtype);
+  Ref text(dtype ? PyObject_Str(dtype.get())
+                 : toText("a type without a name").release());
+  return text.release();
+}
+
 static PyGetSetDef viewMembers[] = {
     {"pointer",
      [](PyObject *self, void *) {
@@ -542,14 +641,8 @@ static PyGetSetDef viewMembers[] = {
        return PyLong_FromLong(tensorOf(self).rank);
      },
      nullptr, "Number of axes.", nullptr},
-    {"dtype",
-     [](PyObject *self, void *) {
-       const TensorView &tensor = tensorOf(self);
-       if (tensor.type == ElementType::Other && tensor.dtype.bits == 16)
-         return toText("another type").release();
-       return toText(nameOf(tensor.dtype).c_str()).release();
-     },
-     nullptr, "Such as 'float16', 'bfloat16', 'float32', 'bool'.", nullptr},
+    {"dtype", [](PyObject *self, void *) { return getTypeName(self); }, nullptr,
+     "Such as 'float16', 'bfloat16', 'float32', 'bool'.", nullptr},
     {"device",
      [](PyObject *self, void *) {
        return Py_BuildValue("(ii)",
@@ -566,15 +659,27 @@ static PyGetSetDef viewMembers[] = {
 
 static PyObject *viewFunction(PyObject *, PyObject *const *arguments,
                               Py_ssize_t count) {
-  if (!expectArguments("view", count, 2))
+  const char *name = "an array";
+  if (count != 3 && !expectArguments("view", count, 2))
     return nullptr;
-  const Producer *producer = producerOf(arguments[0]);
+  if (count == 3 && !(name = textOf(arguments[2])))
+    return nullptr;
+  const Producer *producer = nullptr;
   View view;
-  if (!producer || !readTensor(arguments[0], *producer, arguments[1],
-                               view.tensor, view.lease))
+  if (!readTensor(arguments[0], name, arguments[1], producer, view.tensor,
+                  view.lease))
     return nullptr;
   view.owner = Ref::share(arguments[0]);
   return Boxed<View>::create(std::move(view)).release();
+}
+
+static PyObject *overlapFunction(PyObject *, PyObject *const *arguments,
+                                 Py_ssize_t count) {
+  if (!expectArguments("overlap", count, 2))
+    return nullptr;
+  View *a = Boxed<View>::cast(arguments[0]),
+       *b = a ? Boxed<View>::cast(arguments[1]) : nullptr;
+  return b ? PyBool_FromLong(overlap(a->tensor, b->tensor)) : nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -631,7 +736,9 @@ static PyMethodDef functions[] = {
     {"exchange_empty", exchangeEmpty, METH_VARARGS,
      "exchange_empty(type, shape, dtype, device, index)"},
     {"view", method(viewFunction), METH_FASTCALL,
-     "view(array, stream): where the elements of an array lie."},
+     "view(array, stream, name): where the elements of an argument lie."},
+    {"overlap", method(overlapFunction), METH_FASTCALL,
+     "overlap(view, view): whether they share memory, or may."},
     {nullptr, nullptr, 0, nullptr}};
 
 bool flashcore::python::addTensors(PyObject *module) {

@@ -41,8 +41,15 @@ struct Producer {
   enum class Kind { Exchange, ArrayInterface, Torch, DLPack, None };
   Kind kind = Kind::None;
   const dlpack::ExchangeApi *api = nullptr;
-  /// PyTorch's tensors say whether they record gradients.
+  /// PyTorch's tensors say whether they record gradients, by an attribute of
+  /// the type that `getRequiresGrad` reads where it is a descriptor.
   bool hasGradients = false;
+  Ref requiresGrad;
+  descrgetfunc getRequiresGrad = nullptr;
+  /// They may also be read with the other sign than memory has, which this
+  /// function tells once a tensor was looked at.
+  bool hasNegativeBit = false;
+  mutable PyCFunction isNegative = nullptr;
   /// Whether we run in the stream that the library uses: `__dlpack__` has
   /// nothing to wait for, and a stream that records a graph must not.
   bool isInStream = false;
@@ -74,13 +81,16 @@ const Producer *producerOfType(PyObject *type);
 inline const Producer *producerOf(PyObject *object) {
   return producerOfType(reinterpret_cast<PyObject *>(Py_TYPE(object)));
 }
-/// `stream` goes to `__dlpack__` and may be null.
-bool readTensor(PyObject *object, const Producer &producer, PyObject *stream,
-                TensorView &view, Lease &lease);
+/// Reads the argument `name`, and says how its type gives elements. `stream`
+/// goes to `__dlpack__` and may be null. False with an exception, by the name
+/// of the argument, for arrays that say more than where their elements lie:
+/// flashcore.arrays lists what.
+bool readTensor(PyObject *object, const char *name, PyObject *stream,
+                const Producer *&producer, TensorView &view, Lease &lease);
 /// Whether PyTorch would record gradients of `object`; -1 with an exception.
 int needsGradient(PyObject *object, const Producer &producer);
 
-/// "float16", "int32".
+/// "float16", "int32"; "" for what DLPack has no name for.
 std::string nameOf(dlpack::DataType type);
 /// Of "float16", "bfloat16", "float32" or "uint8"; false with an exception.
 bool readType(const char *name, dlpack::DataType &type);

@@ -21,7 +21,7 @@ def cache_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("FLASHCORE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(kernels, "_modules", {})
     module = sys.modules["flashcore.attention"]
-    monkeypatch.setattr(module, "_calls", {})
+    monkeypatch.setattr(module, "_calls", module._new_calls())
     monkeypatch.setattr(module, "_calls_of_options", {})
     return tmp_path / "cache"
 

@@ -50,12 +50,13 @@ def test_types():
 def test_other_types_have_names():
     q, k, v = draw_qkv(queries=20)
     for dtype, name in [
-        (">f2", "another type"),
+        (">f2", ">f2"),
+        ("M8[s]", "datetime64[s]"),
         ("i8", "int64"),
         ("?", "bool"),
         ("c8", "complex64"),
     ]:
-        refused(TypeError, f"but got {name}", q.astype(dtype), k, v)
+        refused(TypeError, f"but got {name}", numpy.zeros(q.shape, dtype), k, v)
 
 
 def test_sizes():
@@ -105,20 +106,21 @@ def test_options():
     refused(ValueError, "expects scale to be a positive number of float32", scale=float("nan"))
     refused(ValueError, "expects scale to be a positive number of float32", scale=1e300)
     refused(ValueError, "expects scale to be a positive number of float32", scale=1e-60)
+    refused(ValueError, "that is normal, of at least 2^-126 (1.1754944e-38), or None", scale=1e-39)
     refused(TypeError, "expects softcap to be a number or None, but got 'x'", softcap="x")
     refused(flashcore.Error, "no-such", schedule={"no-such": 1})
 
 
 def test_outputs():
     q, k, v = draw_qkv(queries=20)
-    refused(ValueError, "expects out of (1, 2, 20, 64)", q, k, v, out=q[:, :, :10])
+    refused(ValueError, "expects out of (1, 2, 20, 64)", q, k, v, out=q[:, :, :10].copy())
     frozen = numpy.empty_like(q)
     frozen.flags.writeable = False
     refused(ValueError, "expects out to be writable, but it is read-only", q, k, v, out=frozen)
     refused(
         ValueError,
         "expects out whose elements do not overlap",
-        q, k, v, out=numpy.lib.stride_tricks.as_strided(q, strides=(0, 0, 128, 2)),
+        q, k, v, out=numpy.lib.stride_tricks.as_strided(q.copy(), strides=(0, 0, 128, 2)),
     )  # fmt: skip
     lse = numpy.empty((1, 2, 20), numpy.float32)
     refused(ValueError, "expects one array as out without lse=True", q, k, v, out=(q.copy(), lse))
@@ -140,6 +142,77 @@ def test_no_gpu(monkeypatch):
         flashcore.attention(*draw_qkv(queries=20), device="cuda")
     except flashcore.NoDeviceError as error:
         assert "no CUDA device" in str(error)
+
+
+def test_schedules():
+    wanted = "expects schedule to be a dict or pairs of names and values, such as {'block_n': 64}"
+    for schedule in ("block-m=7", ["block-m"], 7, [("block-m", 16, 1)]):
+        refused(TypeError, wanted, schedule=schedule)
+    refused(TypeError, "expects block_m of schedule to be a number, but got [16]", schedule={"block_m": [16]})
+    q, k, v = draw_qkv(queries=20)
+    for schedule in ({"block_n": 32}, [("block-n", numpy.int64(32))], (("block_n", "32"),)):
+        assert flashcore.attention(q, k, v, schedule=schedule).shape == q.shape
+
+
+def overlapping(name):
+    """Arguments of a call whose out shares memory with one of them."""
+    q, k, v = draw_qkv(queries=20)
+    arrays = {
+        "q": q, "k": k, "v": v,
+        "bias": numpy.zeros((20, 20), numpy.float32),
+        "the lse of out": numpy.zeros((1, 2, 20), numpy.float32),
+    }  # fmt: skip
+    memory = numpy.zeros(q.nbytes, numpy.uint8)
+    shared = arrays[name]
+    arrays[name] = memory[-shared.nbytes :].view(shared.dtype).reshape(shared.shape)
+    out = memory.view(q.dtype).reshape(q.shape), arrays.pop("the lse of out")
+    return [arrays.pop(each) for each in "qkv"], {**arrays, "lse": True, "out": out}
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "bias", "the lse of out"])
+def test_outputs_share_no_memory(name):
+    arrays, options = overlapping(name)
+    wanted = f"expects out in memory of its own, but it overlaps {name}, which the call reads or"
+    for _ in range(2):
+        refused(ValueError, wanted, *arrays, **options)
+    (q, k, v), options = overlapping("q")
+    o = numpy.empty_like(q)
+    flashcore.attention(q, k, v, lse=True, out=(o, options["out"][1]))
+    shifted = numpy.empty(q.size + 1, q.dtype)
+    q = shifted[1:].reshape(q.shape)
+    refused(ValueError, "overlaps q", q, k, v, out=shifted[:-1].reshape(q.shape))
+
+
+def test_outputs_may_interleave_with_inputs():
+    """q, k, v and o of one array, as packed tensors are."""
+    packed = draw(1, 20, 4, 2, 64)
+    q, k, v, o = packed.transpose(2, 0, 3, 1, 4)
+    expected = flashcore.attention(q.copy(), k.copy(), v.copy())
+    assert flashcore.attention(q, k, v, out=o) is o and (o == expected).all()
+
+
+def test_what_is_appended_to_shares_no_memory():
+    k, v = draw(1, 2, 64, 64), draw(1, 2, 64, 64)
+    q, used = draw(1, 2, 1, 64), numpy.array([20], "int32")
+    new = {"seqused_k": used, "k_new": draw(1, 2, 1, 64), "v_new": draw(1, 2, 1, 64)}
+    wanted = "expects k in memory of its own, as the call writes it, but it overlaps {}: pass a copy"
+    refused(ValueError, wanted.format("k_new"), q, k, v, **{**new, "k_new": k[:, :, 40:41]})
+    refused(ValueError, wanted.format("q"), k[:, :, :1], k, v, **new)
+    refused(ValueError, wanted.format("v"), q, k, k, **new)
+    pool = numpy.zeros(256, "uint8")
+    slopes, out = pool[:8].view("float32"), pool.view("float16").reshape(q.shape)
+    refused(ValueError, "overlaps alibi_slopes", q, k, v, alibi_slopes=slopes, out=out)
+    flashcore.attention(q, k, v, **new)
+
+
+def test_sequences_that_fall():
+    q, k = draw(1, 2, 30, 64), draw(1, 2, 40, 64)
+    cu_q, cu_k = numpy.array([0, 20, 10, 30], "int32"), numpy.array([0, 10, 20, 40], "int32")
+    wanted = "expects cu_seqlens_q[2] to be at least cu_seqlens_q[1] (20), but got 10"
+    refused(ValueError, wanted, q, k, k, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+    wanted = "expects cu_seqlens_k[1] to be at least cu_seqlens_k[0] (41), but got 10"
+    cu_q, cu_k = numpy.array([0, 10, 20, 30], "int32"), numpy.array([41, 10, 20, 40], "int32")
+    refused(ValueError, wanted, q, k, k, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
 
 
 def test_an_error_leaves_nothing_behind():

@@ -1,5 +1,6 @@
 """Arrays of other libraries in host memory: DLPack, read-only arrays, leaks."""
 
+import ctypes
 import gc
 import os
 import sys
@@ -112,6 +113,114 @@ def test_a_broken_producer():
 
     with pytest.raises(Exception, match="PyCapsule"):
         flashcore.attention(q, Empty(k), v)
+
+
+class Structure(ctypes.Structure):
+    """A managed tensor of DLPack before 1.0, of float16 in host memory."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class OfStructure:
+    """An array whose capsule says what we want."""
+
+    def __init__(self, array, **changed):
+        def numbers(values):
+            return (ctypes.c_int64 * len(values))(*values)
+
+        self.array, self.deleted = array, []
+        said = {
+            "data": array.ctypes.data, "device": (ctypes.c_int32 * 2)(1, 0), "rank": array.ndim,
+            "code": 2, "bits": 16, "lanes": 1, "sizes": numbers(array.shape),
+            "strides": numbers([step // 2 for step in array.strides]),
+        }  # fmt: skip
+        self.structure = Structure(**{**said, **changed})
+        self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.deleted.append)
+        self.structure.deleter = ctypes.cast(self.deleter, ctypes.c_void_p)
+
+    def __dlpack__(self, **options):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.structure), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "all"])
+def test_elements_that_lie_apart_are_copied(name):
+    arrays = dict(zip("qkv", draw_qkv(queries=20, dim=128)))
+    arrays = {each: array[..., ::2] for each, array in arrays.items()}
+    wrapped = {each: OfStructure(x) if name in (each, "all") else x for each, x in arrays.items()}
+    assert_close(flashcore.attention(*wrapped.values()), attention(*arrays.values())[0])
+    gc.collect()
+    assert all(x.deleted for x in wrapped.values() if isinstance(x, OfStructure))
+
+
+def test_deleters_run_beside_an_error():
+    q, k, v = draw_qkv(queries=20)
+    last = OfStructure(v[:, :, :10])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expects seqlen of v to be 20, but got 10"):
+            flashcore.attention(q, k, last)
+    assert len(last.deleted) >= 2
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"sizes": None}, "k: expects a DLPack tensor with a size for each axis, but got one of 4"),
+        ({"rank": -1}, "k: expects a DLPack tensor with a size for each axis, but got one of -1"),
+        ({"data": None}, "expects k with memory, but got an array without an address"),
+    ],
+)
+def test_capsules_that_say_too_little(changed, message):
+    q, k, v = draw_qkv(queries=20)
+    with pytest.raises((BufferError, ValueError), match=message):
+        flashcore.attention(q, OfStructure(k, **changed), v)
+
+
+def test_a_capsule_without_strides_is_dense():
+    q, k, v = draw_qkv(queries=20)
+    o = flashcore.attention(q, OfStructure(k, strides=None), v)
+    assert_close(o, attention(q, k, v)[0])
+
+
+def test_fields_of_records():
+    q, k, v = draw_qkv(queries=20)
+    records = numpy.zeros(k.shape, [("k", "f2"), ("tag", "u1")])
+    records["k"] = k
+    message = "k: expects strides of whole elements, but got .* bytes for elements of 2: numpy.ascont"
+    with pytest.raises(ValueError, match=message):
+        flashcore.attention(q, records["k"], v)
+
+
+def test_what_functions_read_of_any_library():
+    q, k, v = draw_qkv(queries=20, keys=40)
+    table = numpy.arange(80, dtype="int16") % 7 - 3
+    for array in (table[:40], table[::2], table[39::-1], Producer(table[::2])):
+        held = numpy.from_dlpack(array) if isinstance(array, Producer) else array
+        shown = flashcore.capture(array)
+        o = flashcore.attention(q, k, v, score_mod=lambda s, b, h, i, j: s + shown[j])
+        assert_close(o, attention(q, k, v, bias=held.astype("float32"))[0])
+    message = "expects captured tensors of float16, .*, bool, but got uint16"
+    with pytest.raises(TypeError, match=message):
+        shown = flashcore.capture(table.astype("uint16"))
+        flashcore.attention(q, k, v, score_mod=lambda s, b, h, i, j: s + shown[j])
+
+
+def test_nothing_to_append():
+    """Arrays without elements may have no address."""
+    q, k, v = draw_qkv(queries=3, keys=64)
+    none = OfStructure(k[:, :, :0], data=None)
+    used = numpy.array([20], "int32")
+    o = flashcore.attention(q, k, v, k_new=none, v_new=none, seqused_k=used, causal=True)
+    assert_close(o, attention(q, k[:, :, :20], v[:, :, :20], causal=True)[0])
 
 
 def test_a_capsule_is_taken_over_once():

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy
 import pytest
 
 import flashcore
@@ -30,11 +32,25 @@ def check(**options):
 
 def forget(monkeypatch):
     """As in a new process."""
-    import sys
-
+    module = sys.modules["flashcore.attention"]
     monkeypatch.setattr(kernels, "_modules", {})
-    monkeypatch.setattr(sys.modules["flashcore.attention"], "_calls", {})
-    monkeypatch.setattr(sys.modules["flashcore.attention"], "_calls_of_options", {})
+    monkeypatch.setattr(module, "_calls", module._new_calls())
+    monkeypatch.setattr(module, "_calls_of_options", {})
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_fault_names_a_file(cache_dir, monkeypatch, is_kept):
+    """Of the call that compiled the kernel, and of later ones."""
+    if not is_kept:
+        monkeypatch.setenv("FLASHCORE_CACHE_DIR", "")
+    q, pages = numpy.zeros((1, 4, 40, 64), "float16"), numpy.zeros((12, 2, 16, 64), "float16")
+    table, used = numpy.array([[3, 99]], "int32"), numpy.array([20], "int32")
+    for _ in range(2):
+        with pytest.raises(flashcore.KernelFault) as fault:
+            flashcore.attention(q, pages, pages, page_table=table, seqused_k=used)
+        name, line = re.search(r"(/\S+\.ptx):(\d+)", str(fault.value)).groups()
+        assert int(line) <= len(Path(name).read_text().splitlines())
+        assert Path(name).is_relative_to(cache_dir) == is_kept
 
 
 def test_where_it_is(monkeypatch, tmp_path):

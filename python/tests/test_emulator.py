@@ -84,7 +84,7 @@ def test_options():
         (ValueError, "expects 3 arguments of add, but got 1", {"args": [1]}),
         (ValueError, "expects grid to be one to three sizes", {"grid": 0}),
         (ValueError, "expects block to be one to three sizes", {"block": (1, 1, 1, 1)}),
-        (ValueError, "expects schedule to be one of seq, skew, random", {"schedule": "x"}),
+        (ValueError, "expects schedule to be one of 'seq', 'skew', 'random'", {"schedule": "x"}),
         (flashcore.Error, "foo", {"kernel": "foo"}),
         (flashcore.Error, "line 2, column", {"ptx": "\nnot ptx"}),
         (flashcore.Error, "nonsense", {"checks": "nonsense"}),

@@ -302,3 +302,46 @@ def test_show_mask_refuses():
         flashcore.show_mask(lambda b, h, q, k: short[k] == 0, 20, 20)
     with pytest.raises(ValueError, match="expects block_m to be at least 1, but got 0"):
         flashcore.show_mask(causal, 20, 20, 0)
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3])
+def test_shifts_are_products_and_quotients_of_powers(bits):
+    q, k, v = qkv()
+
+    def score(s, b, h, i, j):
+        return s + 0.25 * ((j >> bits) - (i - j >> bits)) - 0.125 * (i - j << bits)
+
+    bias = 0.25 * ((J >> bits) - (I - J >> bits)) - 0.125 * (I - J << bits)
+    assert_close(flashcore.attention(q, k, v, score_mod=score), attention(q, k, v, bias=bias)[0])
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda s, b, h, i, j: s + (j >> i), "expects a shift by a number from 0 to 30 in >>"),
+        (lambda s, b, h, i, j: s + (1 << j), "expects a shift by a number from 0 to 30 in <<"),
+        (lambda s, b, h, i, j: s + (j >> -1), "in >>, but got -1"),
+        (lambda s, b, h, i, j: s >> 1, "expects a whole number in >>, but got a float32"),
+        (lambda s, b, h, i, j: s @ s, "expects an op that score_mod and mask_mod have, but got 'mat"),
+        (lambda s, b, h, i, j: divmod(j, 2)[0], "that score_mod and mask_mod have, but got 'divmod'"),
+        (lambda s, b, h, i, j: s + j[0], "expects no index of values of the function"),
+        (lambda s, b, h, i, j: s + len(j), "expects no length of values of the function"),
+        (lambda s, b, h, i, j: round(s), "expects no round of values of the function"),
+    ],
+)
+def test_operators_that_are_refused_say_where(function, message):
+    with pytest.raises(TypeError, match=rf"test_mods\.py:\d+: .*{re.escape(message)}"):
+        flashcore.attention(*qkv(), score_mod=function)
+
+
+@pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1])
+def test_captured_numbers_of_64_bits_are_not_cut(value):
+    numbers = numpy.zeros(60, "int64")
+    numbers[7] = value
+    for array in (numbers, numbers[::-1], numbers[7:8].reshape(())):
+        shown = flashcore.capture(array)
+        with pytest.raises(ValueError, match="int64 whose values fit in int32, but got"):
+            flashcore.attention(
+                *qkv(),
+                score_mod=lambda s, b, h, i, j: s + (shown[j] if array.ndim else shown),
+            )

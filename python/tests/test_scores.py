@@ -126,7 +126,8 @@ def test_keys_that_are_copied_first():
 @pytest.mark.parametrize("stage", ["weights", True, 1])
 def test_stages_that_are_none(stage):
     q, k, v = draw_qkv()
-    with pytest.raises(ValueError, match="expects scores to be one of None, 'scaled', 'capped'"):
+    wrong = ValueError if isinstance(stage, str) else TypeError
+    with pytest.raises(wrong, match="expects scores to be one of None, 'scaled', 'capped'"):
         flashcore.attention(q, k, v, scores=stage)
 
 

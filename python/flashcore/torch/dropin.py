@@ -10,8 +10,9 @@ import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from flashcore.attention import attention, call_for, is_share, make_options
+from flashcore.attention import attention, call_for, is_positive, is_share, make_options
 from flashcore.errors import UnsupportedError
+from flashcore.kinds import read
 from flashcore.torch import gradients
 from flashcore.torch.dropout import dropout_options
 from flashcore.torch.fallback import original_sdpa, warn_once
@@ -88,14 +89,18 @@ def run(
     emulate: whether tensors in host memory run on the emulator.
     """
     checked = None
-    if attn_mask is None and not dropout_p and not attention_module.is_traced(query):
+    # PyTorch's default, and what its modules pass in evaluation.
+    has_dropout = type(dropout_p) is not float or dropout_p != 0.0
+    if attn_mask is None and not has_dropout and not attention_module.is_traced(query):
         checked = _what_is_checked(emulate, query, key, value, is_causal, scale, enable_gqa)
         call = _passed.get(checked)
         if call is not None:
             try:
                 return call.run(query, key, value, None, None, None)
-            except UnsupportedError:
-                pass  # a gradient, for one: what becomes of it is decided below
+            except (UnsupportedError, TypeError):
+                pass  # a gradient, or a negative bit: what becomes of it is decided below
+    dropout_p, scale = read("dropout_p", dropout_p), read("scale", scale)
+    is_causal, enable_gqa = read("is_causal", is_causal), read("enable_gqa", enable_gqa)
     reason = _reason_against(
         emulate, query, key, value, attn_mask, is_causal, scale, enable_gqa
     )
@@ -140,6 +145,10 @@ def _what_is_checked(
     if type(query) is not kind or type(key) is not kind or type(value) is not kind:
         return None
     if torch._C._is_any_autocast_enabled():
+        return None
+    # Equal keys are no equal options: True == 1, and a tensor is itself whatever it holds.
+    is_plain = scale is None or type(scale) is float
+    if not is_plain or type(is_causal) is not bool or type(enable_gqa) is not bool:
         return None
     for tensor in (query, key, value):
         if tensor.is_nested or tensor.layout is not torch.strided:
@@ -192,8 +201,8 @@ def _reason_against(
     if device != "cuda" and (device != "cpu" or not emulate):
         hint = "; emulate=True runs it on the emulator" if device == "cpu" else ""
         return f"it is on the device {device}{hint}"
-    if scale is not None and not scale > 0:
-        return f"its scale {scale} is not positive"
+    if scale is not None and not _is_scale(scale):
+        return f"its scale {scale} is not positive and normal in float32"
     if attn_mask is not None:
         if type(attn_mask) not in _KINDS:
             return f"attn_mask is a {type(attn_mask).__name__}"
@@ -202,6 +211,10 @@ def _reason_against(
         if not _is_mask(attn_mask, query):
             return f"attn_mask is of {attn_mask.dtype}, or not where query is"
     return _reason_against_sizes(query, key, value, attn_mask, enable_gqa)
+
+
+def _is_scale(scale: Any) -> bool:
+    return is_positive(scale) if isinstance(scale, (int, float)) else scale > 0  # a symbol
 
 
 def _reason_against_dropout(
@@ -303,8 +316,8 @@ def _run(
     scale: Optional[float],
 ) -> torch.Tensor:
     dtype = _dtype(query)
-    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-    bias = None if attn_mask is None else _bias(attn_mask, dtype)
+    query, key, value = (_materialize(x).to(dtype) for x in (query, key, value))
+    bias = None if attn_mask is None else _bias(_materialize(attn_mask), dtype)
     leading = query.shape[:-3]
     if query.dim() != 4:
         shapes = [tensor.shape[:-3] for tensor in (query, key, value)]
@@ -321,6 +334,13 @@ def _run(
         return o
     heads = query.shape[-3:-2]
     return o.reshape(*leading, *heads, *o.shape[-2:])
+
+
+def _materialize(tensor: torch.Tensor) -> torch.Tensor:
+    """With what it holds in memory: negative bits and zeros without memory are taken away."""
+    if attention_module.is_traced(tensor):
+        return tensor
+    return tensor.clone() if tensor.is_neg() or tensor._is_zerotensor() else tensor
 
 
 def _flatten(tensor: torch.Tensor, leading: Sequence[int]) -> torch.Tensor:

@@ -6,6 +6,8 @@ from typing import Any, Dict
 
 import torch
 
+from flashcore.kinds import read
+
 __all__ = ["dropout_options"]
 
 
@@ -14,6 +16,7 @@ def dropout_options(dropout_p: float, q: torch.Tensor) -> Dict[str, Any]:
 
     Seed and offset are drawn where q is, so that a CUDA graph draws them at each replay.
     """
+    dropout_p = read("dropout_p", dropout_p)
     if dropout_p == 0:
         return {}
     words = torch.randint(-(2**63), 2**63 - 1, (2,), dtype=torch.int64, device=q.device)

@@ -14,6 +14,8 @@ from typing import Any, Optional, Sequence, Tuple, Union
 import torch
 
 from flashcore.attention import (
+    DEVICES,
+    LAYOUTS,
     call_for,
     make_options,
     read_causal,
@@ -21,6 +23,8 @@ from flashcore.attention import (
     without_gradients,
 )
 from flashcore.errors import UnsupportedError
+from flashcore.kernels import schedule_of
+from flashcore.kinds import expect_one_of, read
 from flashcore.torch import gradients
 from flashcore.torch.fallback import attention_by_torch, warn_once
 
@@ -68,6 +72,10 @@ def attention(
         )
     where = read_causal(causal)
     left, right = read_window(window)
+    softcap, scale = read("softcap", softcap), read("scale", scale)
+    lse, static = read("lse", lse), read("static", static)
+    layout = expect_one_of("layout", layout, LAYOUTS)
+    device = expect_one_of("device", device, DEVICES)
     # What is exported has no gradient in it, whatever the parameters say.
     if gradients.needs_gradient(q, k, v, bias) and not torch.compiler.is_exporting():
         if gradients.on_grad() == "error":
@@ -113,10 +121,7 @@ def fall_back(
 
 
 def _schedule_words(schedule: Any) -> str:
-    if schedule is None:
-        return ""
-    pairs = schedule.items() if isinstance(schedule, dict) else schedule
-    return " ".join(f"{name}={value}" for name, value in pairs)
+    return " ".join(f"{name}={value}" for name, value in schedule_of(schedule))
 
 
 def _memory(q: torch.Tensor, layout: str) -> str:

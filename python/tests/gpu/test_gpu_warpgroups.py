@@ -31,14 +31,15 @@ def tables(monkeypatch):
     """What this process knows of kernels and calls is for this test alone."""
     attention = sys.modules["flashcore.attention"]
     monkeypatch.setattr(kernels, "_modules", {})
-    monkeypatch.setattr(attention, "_calls", {})
+    monkeypatch.setattr(attention, "_calls", attention._new_calls())
     monkeypatch.setattr(attention, "_calls_of_options", {})
 
 
 def call(q, k, v, **options):
     """Calls with kernels loaded anew; returns the results and the kernel."""
     attention = sys.modules["flashcore.attention"]
-    for table in (kernels._modules, attention._calls, attention._calls_of_options):
+    attention._calls = attention._new_calls()
+    for table in (kernels._modules, attention._calls_of_options):
         table.clear()
     result = flashcore.attention(q, k, v, lse=True, **options)
     (loaded,) = kernels.loaded().values()
