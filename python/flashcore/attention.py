@@ -466,15 +466,15 @@ _LEAST_NORMAL = 2.0**-126
 
 def read_positive(name: str, value: Any) -> Optional[float]:
     """As kernels have it, in f32."""
-    number = value
+    number = rounded = math.inf
     try:
-        number = read(name, value)
-        if number is None:
+        given = read(name, value)
+        if given is None:
             return None
-        number = float(number)
+        number = float(given)
         rounded = round_to_float32(number)
     except OverflowError:
-        rounded = math.inf
+        pass
     if 0 < rounded < _LEAST_NORMAL:
         raise ValueError(
             f"expects {name} to be a positive number of float32 that is normal, of at least "

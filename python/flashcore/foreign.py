@@ -44,7 +44,7 @@ def wrap(view: "_core.View") -> Any:
     span = 1 + sum(abs(step) for step in steps)
     address = view.pointer - before * dtype.itemsize
     memory = (ctypes.c_char * (span * dtype.itemsize)).from_address(address)
-    memory.view = view  # type: ignore[attr-defined]
+    memory.view = view
     strides = tuple(step * dtype.itemsize for step in view.strides)
     array = numpy.ndarray(view.shape, dtype, memory, before * dtype.itemsize, strides)
     array.flags.writeable = False

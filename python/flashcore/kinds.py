@@ -140,7 +140,7 @@ def describe(value: Any) -> str:
         items = ", ".join(describe(item) for item in value)
         return f"({items})" if isinstance(value, tuple) else f"[{items}]"
     if is_array(value):
-        return f"an array, {type(value).__module__}.{type(value).__name__}"
+        return f"an array ({type(value).__module__}.{type(value).__name__})"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

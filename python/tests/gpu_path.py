@@ -220,7 +220,8 @@ def test_arguments_are_not_kept():
 
 
 class FakeTorchTensor:
-    requires_grad = False
+    requires_grad = is_nested = is_quantized = is_mkldnn = is_meta = is_negative = False
+    layout = "torch.strided"
 
     def __init__(self, shape, strides=None, dtype=None):
         self.memory = array(*shape, strides=strides)
@@ -234,7 +235,13 @@ class FakeTorchTensor:
         self.device = types.SimpleNamespace(type="cuda", index=0)
 
     def data_ptr(self):
-        return self.memory.pointer
+        return self.memory.pointer if self.memory else 0
+
+    def is_neg(self):
+        return self.is_negative
+
+    def _is_zerotensor(self):
+        return self.memory is None
 
     def stride(self):
         return self.strides
@@ -322,6 +329,43 @@ def test_gradients_are_refused():
         call.run(q, wants, q, None, None, None)
     finally:
         fake_torch.grad_enabled = True
+
+
+def test_memory_is_looked_at_at_each_call():
+    """Of calls whose sizes are known, too."""
+    arrays = [FakeTorchTensor((1, 2, 40, 64)) for _ in "qkv"]
+    flashcore.attention(*arrays)
+    launches = driver.fakeLaunches()
+    for array, name in zip(arrays, "qkv"):
+        array.is_negative = True
+        with pytest.raises(TypeError, match=f"pass {name}.resolve_neg"):
+            flashcore.attention(*arrays)
+        array.is_negative = False
+        array.memory, memory = None, array.memory
+        with pytest.raises(TypeError, match=f"expects {name} .* of zeros without memory"):
+            flashcore.attention(*arrays)
+        array.memory = memory
+    assert driver.fakeLaunches() == launches
+    flashcore.attention(*arrays)
+
+
+def test_outputs_share_no_memory_with_inputs():
+    """Which is asked of each call: sizes and strides say nothing of it."""
+    arrays, out = [FakeTorchTensor((1, 2, 40, 64)) for _ in "qkv"], FakeTorchTensor((1, 2, 40, 64))
+    for _ in range(2):
+        flashcore.attention(*arrays, out=out)
+        for array, name in zip(arrays, "qkv"):
+            with pytest.raises(ValueError, match=f"but it overlaps {name}"):
+                flashcore.attention(*arrays, out=array)
+
+
+def test_options_are_told_by_their_types():
+    q = FakeTorchTensor((1, 2, 40, 64))
+    for _ in range(3):
+        flashcore.attention(q, q, q, window=5, lse=True)
+        for wrong in ({"window": 5.0, "lse": True}, {"window": 5, "lse": 1}):
+            with pytest.raises(TypeError, match="expects (window|lse) to be"):
+                flashcore.attention(q, q, q, **wrong)
 
 
 def test_capture_needs_a_loaded_kernel():
@@ -472,6 +516,8 @@ def test_results_by_dlpack(lse):
     assert driver.fakeStream() == 1 and q.streams[-1] == 1
     assert driver.fakeSynchronizations() == waits + 1
     with pytest.raises(ValueError, match="expects out=None"):
+        flashcore.attention(q, k, v, out=o)
+    with pytest.raises(ValueError, match="expects out in memory of its own, but it overlaps q"):
         flashcore.attention(q, k, v, out=q)
     flashcore.attention(q, k, v, stream=21)
     assert driver.fakeStream() == 21 and q.streams[-1] == 21

@@ -62,7 +62,7 @@ def test_kinds(kind):
 
 
 def test_an_array_is_told_what_to_write():
-    message = r"expects scale to be a number or None, but got an array, numpy.ndarray: float\(scale\) is"
+    message = r"expects scale to be a number or None, but got an array \(numpy.ndarray\): float\(scale\) is"
     with pytest.raises(TypeError, match=message):
         flashcore.attention(*draw_qkv(queries=20), scale=numpy.array(0.5))
 
