@@ -530,9 +530,13 @@ std::string TypeWriter::bias() const {
                 shape.layout == Shape::Layout::Strided ? anyLayout : "");
 }
 
+/// Lists may name more blocks than the rows need. A dense shape has those that
+/// it needs; the layout that takes any strides takes any number.
 std::string TypeWriter::blocks(bool areIndices) const {
-  auto count = [](int64_t rows, int64_t ofBlock) {
-    return rows == Shape::Dynamic ? rows : (rows + ofBlock - 1) / ofBlock;
+  auto count = [&](int64_t rows, int64_t ofBlock) {
+    bool isOpen =
+        rows == Shape::Dynamic || shape.layout == Shape::Layout::Strided;
+    return isOpen ? Shape::Dynamic : (rows + ofBlock - 1) / ofBlock;
   };
   llvm::SmallVector<int64_t> sizes{shape.blockAxes[0] == '1' ? 1 : shape.batch,
                                    shape.blockAxes[1] == '1' ? 1 : shape.headsQ,

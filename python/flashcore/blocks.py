@@ -176,16 +176,27 @@ def _check_lists(lists: List[Any]) -> str:
     return "".join("1" if size == 1 else axis for axis, size in zip("bh", shape))
 
 
+def size_of_word(word: str) -> Tuple[int, int]:
+    """Queries and keys of a block, of the word of a problem."""
+    queries, keys = (int(text) for text in word.partition(":")[0].split("x"))
+    return queries, keys
+
+
+def blocks_of(rows: int, each: int) -> int:
+    """The fewest that a list has of rows: one, where there are none."""
+    return max(-(-rows // each), 1)
+
+
 def check_blocks(sizes: Tuple[int, ...], word: str, batch: int, heads: int, q: int, k: int) -> None:
     """The sizes of block_indices against those of an attention."""
-    queries, keys = (int(text) for text in word.partition(":")[0].split("x"))
+    queries, keys = size_of_word(word)
     for axis, size, whole in (("batch", sizes[0], batch), ("heads", sizes[1], heads)):
         if size not in (1, whole):
             raise ValueError(
                 f"expects the {axis} of block_mask to be 1 or {whole}, as q has, but got {size}"
             )
     for rows, size, total, each in (("q", sizes[2], q, queries), ("k", sizes[3], k, keys)):
-        least = max(-(-total // each), 1)
+        least = blocks_of(total, each)
         if size < least:
             raise ValueError(
                 f"expects block_mask to have at least {least} blocks of {each} for the {total} "

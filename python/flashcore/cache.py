@@ -1,7 +1,8 @@
 """Compiled kernels on disk.
 
 Kernels are kept in the folder ``bundles`` of ``$FLASHCORE_CACHE_DIR``, else of
-``flashcore`` in ``$XDG_CACHE_HOME``, else of ``~/.cache/flashcore``.
+``flashcore`` in ``$XDG_CACHE_HOME``, else of ``~/.cache/flashcore``, where
+relative paths in ``$XDG_CACHE_HOME`` and ``$HOME`` are ignored.
 ``FLASHCORE_CACHE_DIR=`` (set to nothing) turns the cache off, and
 ``FLASHCORE_CACHE_SIZE`` bounds it (such as ``200M``; default ``512M``): what was
 not used for longest goes first.
@@ -9,7 +10,8 @@ not used for longest goes first.
 An entry's name is a hash of all that its kernel depends on: the problem, the
 chip, the schedule, the compiler and ptxas. Entries are made beside their place
 and renamed there, so many processes may share a folder. An entry that is
-damaged, or was written by somebody else, is made anew and never used.
+damaged, or of which somebody else owns a file or may write to one, is made
+anew and never used.
 
 ``FLASHCORE_KERNELS`` names a folder that :func:`precompile` has filled. Kernels
 are looked up there first, and found without a compiler.
@@ -89,10 +91,26 @@ def path() -> Optional[Path]:
     """The folder of compiled kernels; None if the cache is turned off."""
     root = os.environ.get("FLASHCORE_CACHE_DIR")
     if root is not None:
-        return Path(root, "bundles") if root else None
-    base = os.environ.get("XDG_CACHE_HOME")
-    home = Path(base) if base else Path("~/.cache").expanduser()
+        return Path(root, "bundles").absolute() if root else None
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative paths ignored: they lead elsewhere in each folder.
+    home = Path(base) if os.path.isabs(base) else _home() / ".cache"
     return home / "flashcore" / "bundles"
+
+
+def _home() -> Path:
+    named = os.environ.get("HOME", "")
+    if os.path.isabs(named):
+        return Path(named)
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        raise Error(
+            f"expects HOME to be an absolute path, but got {named!r}, and this user is in no "
+            "database of users: set FLASHCORE_CACHE_DIR, to nothing for no cache"
+        ) from None
 
 
 def size_limit() -> int:
@@ -371,14 +389,38 @@ def _is_safe(info: os.stat_result) -> bool:
     return _is_trusted(info.st_uid) and not others
 
 
+#: Who may not write to what is loaded.
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
 def _is_ours(place: Path) -> bool:
-    """An entry's folder is for its user alone, so its files are too."""
+    """Whether an entry is this user's: its folder, and all in it, which has no links.
+
+    A folder that others may not write to now may have been one that they could, or have
+    been moved here with files that are theirs.
+    """
     try:
-        info = place.lstat()
+        if not stat.S_ISDIR(place.lstat().st_mode):
+            return False
+        return all(_is_of_this_user(path) for path in _tree(place))
     except OSError:
         return False
-    writable = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(info.st_mode) and _is_trusted(info.st_uid) and not writable
+
+
+def _is_of_this_user(path: str) -> bool:
+    info = os.lstat(path)
+    is_plain = stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)
+    return is_plain and _is_trusted(info.st_uid) and not info.st_mode & _OTHERS
+
+
+def _tree(place: Path) -> Iterator[str]:
+    """A folder and all that is in it; links are not followed. Raises OSError."""
+    yield str(place)
+    for entry in os.scandir(place):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _tree(Path(entry.path))
+        else:
+            yield entry.path
 
 
 # Writing --------------------------------------------------------------------
@@ -427,6 +469,8 @@ def _make(
             "manifest": _digest(bundle.manifest),
         }
         (new / _RECORD).write_text(json.dumps(record, indent=1))
+        for path in _tree(new):  # whatever the umask says
+            os.chmod(path, stat.S_IMODE(os.lstat(path).st_mode) & ~_OTHERS)
         _publish(new, place, kernel)
         # Read where it lies now: a KernelFault names the file of its PTX.
         return _load(place, kernel) or bundle

@@ -21,6 +21,7 @@ import torch
 from flashcore.attention import attention
 from flashcore.kinds import FLAG, read
 from flashcore.problem import row_step
+from flashcore.resolve import check_no_overlap
 from flashcore.torch import dropped
 from flashcore.torch.dropout import dropout_options
 from flashcore.torch.gradients import needs_gradient
@@ -353,6 +354,9 @@ def flash_attn_with_kvcache(
         block_table.
     k, v: (batch, seqlen_new, heads_kv, head_dim), or None. They are written to the
         caches, in place, behind the keys that are there; cache_seqlens stays as it is.
+        Caches that kernels do not take as they are, since their rows are not aligned or
+        their entries no pages of one table, are copied whole for it, and the rows that
+        may have been written are copied back.
     rotary_cos, rotary_sin: (positions, rotary_dim / 2), of the type of q, with at least
         as many positions as an entry of the cache may have keys; or None. Row i of k is
         turned by position cache_seqlens + i before it is written. So is row i of q if
@@ -364,8 +368,8 @@ def flash_attn_with_kvcache(
         which are not read on the host. Of caches whose seqlen_cache is a multiple of 8,
         and their steps from entry to entry too, nothing is copied: they are taken for
         pages of the largest power of two up to 256, each of which has a kernel. The
-        entries of others are copied, at each call, and what is appended is appended by
-        operators of PyTorch then, as it is to a cache whose rows are not aligned.
+        entries of others are copied, at each call. Where rows are appended pages may be
+        of fewer rows.
     cache_leftpad: int32 (batch), how many keys at the beginning of each entry are not
         seen. They must be finite: they are masked, not skipped.
     block_table: int32 (batch, blocks of each), the block that holds keys p * page_size
@@ -391,31 +395,22 @@ def flash_attn_with_kvcache(
         cache_seqlens = read("cache_seqlens", cache_seqlens)
     caches = _Caches(k_cache, v_cache, cache_batch_idx, block_table)
     _check_caches(caches, q.shape[0])
-    caches = _in_pages(caches)
-    has_rotary = rotary_cos is not None or rotary_sin is not None
-    is_one_place = not causal and _sides(window_size) == (None, None)
-    if _is_native(caches, k, v, cache_seqlens):
-        assert k is not None and cache_seqlens is not None
-        if has_rotary:
-            _check_rotary(
-                q, k, rotary_cos, rotary_sin, cache_seqlens, is_one_place, caches.rows
-            )
+    if rotary_cos is not None or rotary_sin is not None:
+        is_one_place = not causal and _sides(window_size) == (None, None)
+        _check_rotary(q, k, rotary_cos, rotary_sin, cache_seqlens, is_one_place, caches.rows)
+    if k is not None or v is not None:
         return _append_and_attend(
-            q, caches, k, v, cache_seqlens, rotary_cos, rotary_sin, rotary_interleaved,
-            alibi_slopes,
+            q, caches, k, v, cache_seqlens, alibi_slopes,
+            rotary_cos=rotary_cos,
+            rotary_sin=rotary_sin,
+            rotary_interleaved=rotary_interleaved,
             mask_mod=_leftpad_mod(cache_leftpad, q.shape[0]),
             lse=return_softmax_lse,
             **_options(softmax_scale, causal, window_size, softcap),
         )  # fmt: skip
-    if has_rotary:
-        q, k = _rotate_both(
-            q, k, rotary_cos, rotary_sin, cache_seqlens, rotary_interleaved, is_one_place,
-            caches.rows,
-        )  # fmt: skip
+    caches = _in_pages(caches, _LEAST_PAGE)
     used = cache_seqlens
-    if k is not None or v is not None:
-        used = _append(caches, k, v, cache_seqlens)
-    elif isinstance(used, int):
+    if isinstance(used, int):
         _check_count(used, caches.rows)
     batch, seqlen_q, heads = q.shape[:3]
     count = caches.rows if used is None else used
@@ -469,12 +464,15 @@ class _Caches(NamedTuple):
         return size if self.table is None else size * int(self.table.shape[1])
 
     def places(self, rows: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        """Indices of the first two axes, for the rows (batch, count) of each entry."""
+        """Indices of the first two axes, for the rows (batch, count) of each entry.
+
+        Of pages and entries that are not there, those of others.
+        """
         if self.table is not None:
-            page = rows // self.k.shape[1]
-            return self.table.long().gather(1, page), rows % self.k.shape[1]
+            page = self.table.long().gather(1, rows // self.k.shape[1])
+            return page.clamp(0, self.k.shape[0] - 1), rows % self.k.shape[1]
         if self.entries is not None:
-            return self.entries.long()[:, None], rows
+            return self.entries.long().clamp(0, self.k.shape[0] - 1)[:, None], rows
         return torch.arange(rows.shape[0], device=rows.device)[:, None], rows
 
 
@@ -505,10 +503,13 @@ def _check_caches(caches: _Caches, batch: int) -> None:
         )
 
 
-def _in_pages(caches: _Caches) -> _Caches:
-    """Entries that are chosen as pages of a table, where that can tell where their rows are."""
+def _in_pages(caches: _Caches, least: int) -> _Caches:
+    """Entries that are chosen as pages of a table, where that can tell where their rows are.
+
+    least: rows of a page, at least.
+    """
     entries, size = caches.entries, _page_size(caches)
-    if entries is None or size is None:
+    if entries is None or size is None or size < least:
         return caches
     steps, rows = _entry_step(caches.k), caches.k.shape[1]
     assert steps is not None
@@ -524,7 +525,7 @@ def _in_pages(caches: _Caches) -> _Caches:
     return _Caches(pool(caches.k), pool(caches.v), None, table)
 
 
-#: A page of fewer keys takes too many copies; one of more saves none.
+#: A page of fewer keys takes too many copies of keys that are read; one of more saves none.
 _LEAST_PAGE, _LARGEST_PAGE = 8, 256
 
 
@@ -534,8 +535,7 @@ def _page_size(caches: _Caches) -> Optional[int]:
     if steps is None or steps != _entry_step(caches.v) or caches.k.shape[:2] != caches.v.shape[:2]:
         return None
     both = math.gcd(steps, caches.k.shape[1])
-    size = min(both & -both, _LARGEST_PAGE)
-    return size if size >= _LEAST_PAGE else None
+    return min(both & -both, _LARGEST_PAGE)
 
 
 def _entry_step(cache: torch.Tensor) -> Optional[int]:
@@ -561,18 +561,6 @@ def _fill(number: int, count: int, like: torch.Tensor) -> torch.Tensor:
     return torch.full((count,), number, dtype=torch.int32, device=like.device)
 
 
-def _is_native(
-    caches: _Caches,
-    k: Optional[torch.Tensor],
-    v: Optional[torch.Tensor],
-    cache_seqlens: Optional[Union[int, torch.Tensor]],
-) -> bool:
-    """Whether flashcore.attention appends: what is missing, others say."""
-    if k is None or v is None or cache_seqlens is None or caches.entries is not None:
-        return False
-    return all(_has_rows(cache) for cache in (caches.k, caches.v))
-
-
 def _has_rows(cache: torch.Tensor) -> bool:
     """Whether kernels take it as it is, of (..., heads, head_dim)."""
     step = row_step(cache.shape[-1])
@@ -586,90 +574,113 @@ def _has_rows(cache: torch.Tensor) -> bool:
 def _append_and_attend(
     q: torch.Tensor,
     caches: _Caches,
-    k: torch.Tensor,
+    k: Optional[torch.Tensor],
     v: Optional[torch.Tensor],
-    cache_seqlens: Union[int, torch.Tensor],
-    rotary_cos: Optional[torch.Tensor],
-    rotary_sin: Optional[torch.Tensor],
-    rotary_interleaved: bool,
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
     alibi_slopes: Optional[torch.Tensor],
     **options: Any,
 ) -> Any:
     """One call for all of it."""
+    k, v = _check_new(caches, k, v)
     batch, seqlen_q, heads = q.shape[:3]
-    _check_new(caches, k, v)
-    if isinstance(cache_seqlens, int):
-        _check_count(cache_seqlens + k.shape[1], caches.rows)
-        used = _fill(cache_seqlens, batch, q)
-    else:
-        _check_cache_seqlens(cache_seqlens, batch)
-        used = cache_seqlens
+    count = k.shape[1]
+    given = _check_lengths(caches, cache_seqlens, batch, count)
+    used = _fill(given, batch, q) if isinstance(given, int) else given
 
     def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
-        return _fill(seqlen_q, batch, q), used + k.shape[1]
+        return _fill(seqlen_q, batch, q), used + count
 
-    return attention(
+    held, copies = _to_append_to(caches, batch)
+    result = attention(
         q,
-        caches.k,
-        caches.v,
+        held.k,
+        held.v,
         seqused_k=used,
-        page_table=caches.table,
+        page_table=held.table,
         k_new=k,
         v_new=v,
-        rotary_cos=rotary_cos,
-        rotary_sin=rotary_sin,
-        rotary_interleaved=rotary_interleaved,
         **options,
         **_slopes(alibi_slopes, heads, lengths),
     )
+    if copies is not None:
+        _copy_back(caches, copies, used, count)
+    return result
 
 
-def _check_new(caches: _Caches, *rows: Optional[torch.Tensor]) -> None:
-    for cache, new in zip((caches.k, caches.v), rows):
-        if new is not None and new.dtype != cache.dtype:
-            raise TypeError(
-                f"expects k and v of the type of their caches, {cache.dtype}, but got {new.dtype}"
-            )
+def _to_append_to(caches: _Caches, batch: int) -> Tuple[_Caches, Optional[_Caches]]:
+    """What a kernel appends to, and the copies of the caches that this is, if it is.
+
+    It has all entries and pages, so that where rows go, and whether they go anywhere, is
+    for the kernel to say.
+    """
+    held = _in_pages(caches, least=1)
+    if held.entries is None and all(_has_rows(cache) for cache in (held.k, held.v)):
+        return held, None
+    for name, cache in (("k_cache", caches.k), ("v_cache", caches.v)):
+        check_no_overlap(name, cache)
+    copies = caches._replace(k=_dense(caches.k), v=_dense(caches.v))
+    held = _in_pages(copies, least=1)
+    if held.entries is not None:  # no rows to append to
+        held = _Caches(*(x.new_empty(batch, *x.shape[1:]) for x in (held.k, held.v)), None, None)
+    return held, copies
 
 
-def _append(
-    caches: _Caches,
-    k: Optional[torch.Tensor],
-    v: Optional[torch.Tensor],
-    cache_seqlens: Optional[Union[int, torch.Tensor]],
-) -> Union[int, torch.Tensor]:
-    """Writes new rows to the caches. Returns how many are there then."""
+def _dense(cache: torch.Tensor) -> torch.Tensor:
+    return cache.clone(memory_format=torch.contiguous_format)
+
+
+def _copy_back(caches: _Caches, copies: _Caches, used: torch.Tensor, count: int) -> None:
+    """The rows that a kernel may have written to copies of the caches.
+
+    In the place of rows that it did not write others are copied, which are what they were:
+    so nothing is asked of lengths and tables on the host, and no index is out of range.
+    """
+    if count == 0 or 0 in caches.k.shape:
+        return
+    first = used.long().clamp(0)[:, None]
+    rows = (first + torch.arange(count, device=used.device)).clamp(max=caches.rows - 1)
+    places = caches.places(rows)
+    for cache, copy in ((caches.k, copies.k), (caches.v, copies.v)):
+        cache.index_put_(places, copy[places])
+
+
+def _check_new(
+    caches: _Caches, k: Optional[torch.Tensor], v: Optional[torch.Tensor]
+) -> Tuple[torch.Tensor, torch.Tensor]:
     if k is None or v is None:
         raise ValueError(
             f"expects k and v together, but got {'v' if k is None else 'k'} alone: both are "
             "appended to the cache"
         )
+    for cache, new in ((caches.k, k), (caches.v, v)):
+        if new.dtype != cache.dtype:
+            raise TypeError(
+                f"expects k and v of the type of their caches, {cache.dtype}, but got {new.dtype}"
+            )
+    if caches.entries is not None and caches.k.shape[:2] != caches.v.shape[:2]:
+        raise ValueError(
+            "expects k_cache and v_cache of as many entries and rows with cache_batch_idx, but got "
+            f"{tuple(caches.k.shape)} and {tuple(caches.v.shape)}"
+        )
+    return k, v
+
+
+def _check_lengths(
+    caches: _Caches,
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
+    batch: int,
+    count: int,
+) -> Union[int, torch.Tensor]:
+    """How many keys are there, where so many rows are appended to each entry."""
     if cache_seqlens is None:
         raise ValueError(
             "expects cache_seqlens with k and v, but got None: it says where they are appended"
         )
-    count = k.shape[1]
     if isinstance(cache_seqlens, int):
         _check_count(cache_seqlens + count, caches.rows)
-    places = caches.places(_positions(cache_seqlens, k))
-    _check_new(caches, k, v)
-    with torch.no_grad():
-        for cache, new in ((caches.k, k), (caches.v, v)):
-            cache.index_put_(places, new)
-    return cache_seqlens + count
-
-
-def _positions(
-    cache_seqlens: Union[int, torch.Tensor], x: torch.Tensor, is_one_place: bool = False
-) -> torch.Tensor:
-    """Those of the rows of x behind the keys that are there: (batch, rows or 1)."""
-    batch, rows = x.shape[:2]
-    if isinstance(cache_seqlens, int):
-        first = torch.full((batch,), cache_seqlens, device=x.device)
     else:
         _check_cache_seqlens(cache_seqlens, batch)
-        first = cache_seqlens.long()
-    return first[:, None] + torch.arange(1 if is_one_place else rows, device=x.device)
+    return cache_seqlens
 
 
 def _check_cache_seqlens(cache_seqlens: torch.Tensor, batch: int) -> None:
@@ -698,25 +709,6 @@ def _leftpad_mod(leftpad: Optional[torch.Tensor], batch: int) -> Optional[Callab
 # Rotary embeddings ----------------------------------------------------------
 
 
-def _rotate_both(
-    q: torch.Tensor,
-    k: Optional[torch.Tensor],
-    cos: Optional[torch.Tensor],
-    sin: Optional[torch.Tensor],
-    cache_seqlens: Optional[Union[int, torch.Tensor]],
-    interleaved: bool,
-    is_one_place: bool,
-    rows: int,
-) -> Tuple[torch.Tensor, torch.Tensor]:
-    """q and k of their positions in the cache; is_one_place: q is of the first alone."""
-    cos, sin = _check_rotary(q, k, cos, sin, cache_seqlens, is_one_place, rows)
-    assert k is not None and cache_seqlens is not None
-    return (
-        _rotate(q, cos, sin, _positions(cache_seqlens, q, is_one_place), interleaved),
-        _rotate(k, cos, sin, _positions(cache_seqlens, k), interleaved),
-    )
-
-
 def _check_rotary(
     q: torch.Tensor,
     k: Optional[torch.Tensor],
@@ -725,7 +717,7 @@ def _check_rotary(
     cache_seqlens: Optional[Union[int, torch.Tensor]],
     is_one_place: bool,
     rows: int,
-) -> Tuple[torch.Tensor, torch.Tensor]:
+) -> None:
     if cos is None or sin is None:
         raise ValueError(
             "expects rotary_cos and rotary_sin together, but got "
@@ -752,24 +744,6 @@ def _check_rotary(
             )
     if isinstance(cache_seqlens, int):
         _check_count(cache_seqlens + max(k.shape[1], 1 if is_one_place else q.shape[1]), rows)
-    return cos, sin
-
-
-def _rotate(
-    x: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    positions: torch.Tensor,
-    interleaved: bool,
-) -> torch.Tensor:
-    """x of (batch, rows, heads, head_dim), turned by float32 and rounded once."""
-    cos, sin = (table[positions].float()[:, :, None] for table in (cos, sin))
-    dim = 2 * cos.shape[-1]
-    turned, rest = x[..., :dim].float(), x[..., dim:]
-    a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
-    parts = (a * cos - b * sin, a * sin + b * cos)
-    turned = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
-    return torch.cat([turned.to(x.dtype), rest], -1)
 
 
 # Options --------------------------------------------------------------------

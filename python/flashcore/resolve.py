@@ -21,11 +21,11 @@ from flashcore.arrays import (
     CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, name_of_device,
 )  # fmt: skip
 from flashcore.attention import Options
-from flashcore.blocks import check_blocks
+from flashcore.blocks import blocks_of, check_blocks, size_of_word
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import INVARIANT, Problem, Schedule, row_step
 
-__all__ = ["read_captured", "reading", "resolve"]
+__all__ = ["check_no_overlap", "read_captured", "reading", "resolve"]
 
 Sizes = Tuple[int, ...]
 Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
@@ -353,6 +353,14 @@ def _check_no_overlap(tensor: Tensor) -> None:
         covered += (size - 1) * stride
 
 
+def check_no_overlap(name: str, array: Any) -> None:
+    """Of an array of 4 axes that is written in place.
+
+    Raises ValueError, by the name, if elements share memory.
+    """
+    _check_no_overlap(_read(name, array, "bshd", None))
+
+
 def _place(tensor: Tensor) -> str:
     return name_of_device(tensor.device)
 
@@ -608,7 +616,7 @@ def _append_words(
 
 
 def _static_layout(arguments: Arguments, options: Options) -> str:
-    if arguments.page_table or arguments.appends:
+    if arguments.page_table or arguments.appends or _has_spare_blocks(arguments, options):
         return "strided"
     tensors = [arguments.q, arguments.k, arguments.v]
     if arguments.o:
@@ -619,6 +627,19 @@ def _static_layout(arguments: Arguments, options: Options) -> str:
         sizes, strides = _bias_geometry(arguments)
         plain = plain and strides == arrays.contiguous_strides(sizes)
     return layout if plain else "strided"
+
+
+def _has_spare_blocks(arguments: Arguments, options: Options) -> bool:
+    """Whether lists have more blocks than q and k, of which dense words have none."""
+    if not options.blocks:
+        return False
+    indices = next(t for t in arguments.captured if t.name == "block_indices")
+    each = size_of_word(options.blocks)
+    rows = arguments.q.sizes[2], arguments.k.sizes[2]
+    return any(
+        count > blocks_of(total, size)
+        for count, total, size in zip(indices.sizes[2:], rows, each)
+    )
 
 
 def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Spec], Sizes]:

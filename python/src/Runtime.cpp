@@ -29,7 +29,7 @@ PyObject *Plan::type = nullptr;
 int64_t TensorSpec::spanBytes() const {
   int64_t last = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0)
+    if (sizes[i] == 0) // no memory, and in some libraries no address
       return 0;
     last += (sizes[i] - 1) * strides[i];
   }

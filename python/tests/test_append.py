@@ -173,6 +173,37 @@ def test_rows_without_room_are_not_written():
     assert (v[0, :, : ROWS - 1] == 2).all() and (v[1] == 2).all()
 
 
+def as_numpy(array):
+    return array
+
+
+def as_torch(array):
+    """Whose arrays without elements have no address."""
+    return pytest.importorskip("torch", reason="needs PyTorch").from_numpy(array)
+
+
+@pytest.mark.parametrize("device", ["emulator", "reference"])
+@pytest.mark.parametrize("library", [as_numpy, as_torch])
+@pytest.mark.parametrize("queries, chip", [(1, "sm_80"), (5, "sm_90a")])
+@pytest.mark.parametrize("turned", [False, True])
+def test_no_rows_are_appended(device, library, queries, chip, turned, monkeypatch):
+    """As without k_new, but that queries may be turned."""
+    monkeypatch.setenv("FLASHCORE_CHIP", chip)
+    q, k, v, k_new, v_new = draw(14, queries, 0)
+    angles = draw_angles(6, 32) if turned else None
+    expected = expect(q, k, v, k_new, v_new, causal=True, angles=angles)[2]
+    before = k.copy(), v.copy()
+    q, caches = library(q), [library(x) for x in (k, v)]
+    rotary = dict(zip(("rotary_cos", "rotary_sin"), map(library, angles or ())))
+    o = flashcore.attention(
+        q, *caches, seqused_k=library(used()), causal=True, device=device,
+        k_new=library(k_new), v_new=library(v_new), **rotary,
+    )  # fmt: skip
+    np.testing.assert_allclose(np.asarray(o), expected, atol=2e-3)
+    for cache, old in zip(caches, before):
+        assert_same(np.asarray(cache), old)
+
+
 @pytest.mark.parametrize("device", ["emulator", "reference"])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("options", [{}, {"key_splits": 2}, {"product": "warpgroup"}])

@@ -108,6 +108,22 @@ def test_one_query():
     assert_close(o, attention(q, k, v, bias=as_bias(wide))[0])
 
 
+@pytest.mark.parametrize("queries", [1, 5, 16, 17])
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("device", ["emulator", "reference"])
+def test_lists_of_more_rows_than_q_has(queries, static, device):
+    """Lists made once serve a q of any number of rows, and fewer keys: of its first rows."""
+    mask = draw_mask(140, 1300)
+    mask[:20] = draw_mask(20, 1300, size=4)
+    q, k, v = draw_qkv(1, 4, 2, queries, 1100)
+    lists, shown = flashcore.block_lists(mask, (16, 64)), flashcore.capture(mask)
+    o = flashcore.attention(
+        q, k, v, mask_mod=lambda b, h, i, j: shown[i, j], block_mask=lists, static=static,
+        device=device,
+    )  # fmt: skip
+    assert_close(o, attention(q, k, v, bias=as_bias(mask[:queries, :1100]))[0])
+
+
 def test_what_is_no_mask():
     with pytest.raises(
         TypeError, match="expects mask to be a NumPy array or a PyTorch tensor, but got"

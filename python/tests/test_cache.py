@@ -64,6 +64,31 @@ def test_where_it_is(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
     assert cache.path() == Path("/home/me/.cache/flashcore/bundles")
+    monkeypatch.setenv("XDG_CACHE_HOME", "xdg")  # as the specification has it
+    assert cache.path() == Path("/home/me/.cache/flashcore/bundles")
+
+
+@pytest.mark.parametrize("home", [".", "", None])
+def test_a_home_that_is_no_place(monkeypatch, tmp_path, home):
+    """It is the same folder wherever a process works."""
+    import pwd
+
+    for name in ("FLASHCORE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.chdir(tmp_path)
+    user = pwd.getpwuid(os.geteuid()).pw_dir
+    assert cache.path() == Path(user, ".cache/flashcore/bundles")
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(flashcore.Error, match="expects HOME to be an absolute path, but got"):
+        cache.path()
+    monkeypatch.setenv("FLASHCORE_CACHE_DIR", "kernels")
+    assert cache.path() == tmp_path / "kernels" / "bundles"
 
 
 def test_an_entry_says_what_it_is(one_kernel):
@@ -194,6 +219,54 @@ def test_what_others_may_write_is_not_used(one_kernel, monkeypatch, compiled):
     forget(monkeypatch)
     check()
     assert compiled() == 2
+
+
+ENTRY_FILES = ["entry.json", "kernel.fcb", "kernel.fcb/manifest.json", "kernel.fcb/kernels.ptx"]
+
+
+@pytest.mark.parametrize("file", ENTRY_FILES)
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_a_file_that_others_may_write_is_not_used(one_kernel, monkeypatch, compiled, file, mode):
+    place = one_kernel / file
+    place.chmod(place.stat().st_mode | mode)
+    forget(monkeypatch)
+    check()
+    assert compiled() == 1 and not place.stat().st_mode & 0o022  # it was replaced
+
+
+@pytest.mark.parametrize("file", ENTRY_FILES)
+def test_a_file_of_another_owner_is_not_used(one_kernel, monkeypatch, compiled, file):
+    if os.geteuid():
+        pytest.skip("needs root")
+    os.chown(one_kernel / file, 12345, 12345)
+    forget(monkeypatch)
+    check()
+    assert compiled() == 1 and (one_kernel / file).stat().st_uid == 0
+
+
+@pytest.mark.parametrize("file", ["", *ENTRY_FILES])
+def test_a_link_is_not_followed(one_kernel, monkeypatch, compiled, tmp_path, file):
+    """Others may have what it leads to, now or later."""
+    place, elsewhere = one_kernel / file if file else one_kernel, tmp_path / "elsewhere"
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    forget(monkeypatch)
+    check()
+    assert compiled() == 1 and not place.is_symlink() and elsewhere.exists()
+
+
+def test_an_entry_is_for_its_user_alone_whatever_the_umask(cache_dir, monkeypatch, compiled):
+    before = os.umask(0)
+    try:
+        check()
+        forget(monkeypatch)
+        check()
+    finally:
+        os.umask(before)
+    assert compiled() == 1
+    (entry,) = cache.entries()
+    for path in (entry.path, *entry.path.rglob("*")):
+        assert not path.stat().st_mode & 0o022
 
 
 def test_an_entry_of_another_owner_is_not_used(one_kernel, monkeypatch, compiled):

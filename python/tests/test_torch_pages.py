@@ -284,24 +284,33 @@ def test_entries_of_one_length_and_of_all(device, tables):
     assert all(table is not None for table in tables) and len(tables) == 3
 
 
-@pytest.mark.parametrize("change", ["rows", "step", "unequal", "apart", "unaligned"])
+CHANGES = ["rows", "step", "unequal", "apart", "unaligned", "offset"]
+
+
+def change_memory(caches, change):
+    """The same rows, 92 of ROWS for "rows", in memory of which pages are small or none."""
+    if change == "rows":  # no multiple of 8
+        return [x[:, :92].clone() for x in caches]
+    if change == "step":
+        return [torch.cat([x, x[:, :3]], 1)[:, : x.shape[1]] for x in caches]
+    if change == "unequal":
+        return [torch.cat([x] * n, 1)[:, : x.shape[1]] for n, x in zip((2, 1), caches)]
+    if change == "apart":
+        return [torch.stack([x, x], -1)[..., 0] for x in caches]
+    if change == "unaligned":
+        return [torch.cat([x, x[..., :1]], -1)[..., : x.shape[-1]] for x in caches]
+    assert change == "offset"
+    return [torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape) for x in caches]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("new", [None, 1])
 def test_entries_that_are_no_pages_are_copied(device, change, new):
     lengths = [40, 0, 29, 64]
     q, k, v, caches = draw(1, device, new=new, lengths=lengths)
     entries = i32([3, 1, 2, 0], device)
-    held = [cache[entries.long()] for cache in caches]
-    if change == "rows":  # no multiple of 8
-        held = [x[:, :92].clone() for x in held]
-    elif change == "step":
-        held = [torch.cat([x, x[:, :3]], 1)[:, :ROWS] for x in held]
-    elif change == "unequal":
-        held[0] = torch.cat([held[0]] * 2, 1)[:, :ROWS]
-    elif change == "apart":
-        held = [torch.stack([x, x], -1)[..., 0] for x in held]
-    elif change == "unaligned":
-        held = [torch.cat([x, x[..., :1]], -1)[..., :64] for x in held]
-    assert flash_attn._in_pages(flash_attn._Caches(*held, entries, None)).table is None
+    held = change_memory([cache[entries.long()] for cache in caches], change)
+    assert flash_attn._in_pages(flash_attn._Caches(*held, entries, None), 8).table is None
     with no_host_reads(device):
         result = flash_attn.flash_attn_with_kvcache(
             q, *held, *((k, v) if new else ()), cache_seqlens=i32(lengths, device),
@@ -312,12 +321,114 @@ def test_entries_that_are_no_pages_are_copied(device, change, new):
     check((result, [x[entries.long()] for x in held]), (expected, written))
 
 
+# Rows without a place -------------------------------------------------------
+
+#: Past the end, of no entry, in front of the end, and in the middle.
+EDGES = [ROWS - 1, -1, ROWS - 3, 40]
+
+
+def append_at_edges(q, k, v, caches, device, layout, change):
+    """Three rows for entries of lengths that leave no room: (out, lse), and what is held."""
+    batch, rows = caches[0].shape[:2]
+    options, more = {}, 2
+    if layout == "pages":
+        caches, table = to_pages(caches, 16)
+        table[1] = -1  # of an entry that is not there
+        options["block_table"] = table
+    elif layout == "entries":
+        entries = torch.tensor([3, 0, 4, 1], device=device)
+        entries[1] = 3  # that of another, for an entry that is not there
+        caches = [torch.cat([x, x[:more]])[[1, 3, 4, 0, 2, 5]] for x in caches]
+        options["cache_batch_idx"] = entries
+    caches = change_memory(caches, change) if change else [x.clone() for x in caches]
+    with no_host_reads(device):
+        result = flash_attn.flash_attn_with_kvcache(
+            q, *caches, k, v, cache_seqlens=i32(EDGES, device), causal=True,
+            return_softmax_lse=True, **options,
+        )  # fmt: skip
+    return result, caches
+
+
+@pytest.mark.parametrize("layout", [None, "pages", "entries"])
+@pytest.mark.parametrize("change", ["apart", "unaligned", "offset"])
+def test_rows_without_a_place_are_written_nowhere_in_any_memory(device, layout, change):
+    q, k, v, caches = draw(1, device, new=3, lengths=[ROWS] * 4)
+    call = functools.partial(append_at_edges, q, k, v, caches, device, layout)
+    (expected, held), (actual, ours) = call(None), call(change)
+    for x, y in zip((*actual, *ours), (*expected, *held)):
+        torch.testing.assert_close(x, y, equal_nan=True, atol=0, rtol=0)
+    out, lse = actual
+    assert (out[1] == 0).all() and (lse[1] == -torch.inf).all()
+    if layout is None:  # and these are the rules
+        for cache, new in zip((x.clone() for x in caches), (k, v)):
+            cache[0, ROWS - 1], cache[2, ROWS - 3 :] = new[0, 0], new[2]
+            cache[3, 40:43] = new[3]
+            assert any(torch.equal(cache, x) for x in ours)
+
+
+@pytest.mark.parametrize("rows", [92, 95])
+def test_entries_of_small_pages_take_rows_without_copies(device, tables, rows):
+    """Also rows that there is no room for: the room is that of the entries."""
+    q, k, v, caches = draw(1, device, new=3, lengths=[ROWS] * 4)
+    caches = [x[:, :rows].clone() for x in caches]
+    held = [x.clone() for x in caches]
+    result = flash_attn.flash_attn_with_kvcache(
+        q, *held, k, v, cache_seqlens=i32([rows - 1, -1, rows, 40], device),
+        cache_batch_idx=i32([2, -1, 0, 1], device), causal=True, return_softmax_lse=True,
+    )  # fmt: skip
+    for cache, new, ours in zip(caches, (k, v), held):
+        cache[2, rows - 1], cache[1, 40:43] = new[0, 0], new[3]
+        assert torch.equal(ours, cache)
+    assert (result[0][1] == 0).all() and tables[0].shape[0] == 4
+
+
+@pytest.mark.parametrize("layout", [None, "pages", "unaligned"])
+@pytest.mark.parametrize("rotary", [False, True])
+def test_no_rows_are_appended(device, layout, rotary):
+    q, k, v, caches = draw(2, device)
+    table = None
+    if layout == "pages":
+        caches, table = to_pages(caches, 16)
+    elif layout:
+        caches = change_memory(caches, layout)
+    options = {"cache_seqlens": i32(LENGTHS, device), "block_table": table, "causal": True}
+    before = [x.clone() for x in caches]
+    if rotary:  # q is turned
+        cos, sin = draw_rotary(64, device)
+        turns = {"rotary_cos": cos, "rotary_sin": sin, "rotary_interleaved": False}
+        turned = torch.stack([
+            turn(x, cos, sin, [n, n + 1], False) for x, n in zip(q, LENGTHS)
+        ])  # fmt: skip
+    none = [x[:, :0] for x in (k, v)]
+    ours = flash_attn.flash_attn_with_kvcache(
+        q, *caches, *none, **(turns if rotary else {}), **options
+    )
+    theirs = flash_attn.flash_attn_with_kvcache(turned if rotary else q, *caches, **options)
+    assert_same_as(ours, theirs)
+    for x, y in zip(caches, before):
+        torch.testing.assert_close(x, y, equal_nan=True, atol=0, rtol=0)
+
+
+def test_caches_that_overlap_are_refused_before_they_are_copied(device):
+    q, k, v, caches = draw(1, device)
+    shared = [x[:1, :, :, ::2].expand(4, -1, -1, -1) for x in caches]
+    with pytest.raises(ValueError, match="expects k_cache whose elements do not overlap, but got"):
+        flash_attn.flash_attn_with_kvcache(
+            q[..., ::2], *shared, k[..., ::2], v[..., ::2], cache_seqlens=5
+        )
+    entries = i32([0, 1, 2, 3], device)
+    with pytest.raises(ValueError, match="k_cache and v_cache of as many entries and rows with c"):
+        flash_attn.flash_attn_with_kvcache(
+            q, caches[0], caches[1][:, :90], k, v, cache_seqlens=5, cache_batch_idx=entries
+        )
+
+
 def test_entries_that_overlap_are_no_pages():
     _, _, _, caches = draw(1, "cpu")
     shared = [cache[:1].expand(4, -1, -1, -1) for cache in caches]
-    assert flash_attn._in_pages(flash_attn._Caches(*shared, i32([0, 3]), None)).table is None
+    assert flash_attn._in_pages(flash_attn._Caches(*shared, i32([0, 3]), None), 1).table is None
     one = [cache[:1] for cache in caches]
-    found = flash_attn._in_pages(flash_attn._Caches(*one, i32([0, 0]), None))
+    found = flash_attn._in_pages(flash_attn._Caches(*one, i32([0, 0]), None), 8)
     assert found.k.data_ptr() == one[0].data_ptr() and found.k.shape == (3, 32, 2, 64)
 
 
@@ -364,7 +475,8 @@ def test_rotary_of_one_length(device):
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_rotation_is_that_of_flash_attn(interleaved):
     """As its apply_rotary_emb_torch has it: x * cos + rotate_half(x) * sin."""
-    x = make(1, 1, queries=4, dim=8, layout="bshd")[0]
+    q, x, v = make(1, 1, queries=4, dim=8, layout="bshd")
+    caches = [x.new_zeros(1, ROWS, 1, 8) for _ in range(2)]
     cos, sin = draw_rotary(4, "cpu")
     head = x[0, :, 0, :4].double()
     if interleaved:
@@ -373,7 +485,10 @@ def test_rotation_is_that_of_flash_attn(interleaved):
     else:
         half = torch.cat([-head[:, 2:], head[:, :2]], 1)
         c, s = (table[2:6].repeat(1, 2) for table in (cos, sin))
-    turned = flash_attn._rotate(x, cos, sin, torch.arange(2, 6)[None], interleaved)
+    flash_attn.flash_attn_with_kvcache(
+        q, *caches, x, v, cos, sin, cache_seqlens=2, rotary_interleaved=interleaved
+    )
+    turned = caches[0][:, 2:6]
     assert_same_as(turned[0, :, 0, :4], head * c + half * s, 1e-3)
     assert torch.equal(turned[..., 4:], x[..., 4:])
 

@@ -20,6 +20,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
+
+#include <pwd.h>
 #include <unistd.h>
 
 using namespace flashcore;
@@ -104,18 +107,31 @@ bool CubinCache::store(const Key &key, const std::string &cubin) const {
   return false;
 }
 
+/// $HOME, or what the database of users says where that is no absolute path.
+static std::string homeFolder() {
+  const char *home = std::getenv("HOME");
+  if (home && *home == '/')
+    return home;
+  passwd entry = {}, *found = nullptr;
+  std::vector<char> text(1 << 14);
+  getpwuid_r(geteuid(), &entry, text.data(), text.size(), &found);
+  return found ? found->pw_dir : "";
+}
+
 std::optional<std::filesystem::path> flashcore::defaultCubinCache() {
   if (const char *chosen = std::getenv("FLASHCORE_CACHE_DIR")) {
     if (!*chosen)
       return std::nullopt;
-    return chosen;
+    std::error_code error; // where the working folder was deleted
+    std::filesystem::path folder = std::filesystem::absolute(chosen, error);
+    return error ? std::nullopt : std::optional(folder);
   }
   // The XDG specification has relative paths ignored.
   const char *cache = std::getenv("XDG_CACHE_HOME");
   if (cache && *cache == '/')
     return std::filesystem::path(cache) / "flashcore";
-  const char *home = std::getenv("HOME");
-  if (home && *home == '/')
+  std::string home = homeFolder();
+  if (!home.empty() && home.front() == '/')
     return std::filesystem::path(home) / ".cache" / "flashcore";
   return std::nullopt;
 }

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -334,6 +335,14 @@ TEST_F(CubinCacheTest, isWhereTheEnvironmentSays) {
   EXPECT_EQ(defaultCubinCache(), "/cache/flashcore");
   Environment relative("XDG_CACHE_HOME", "cache");
   EXPECT_EQ(defaultCubinCache(), "/home/me/.cache/flashcore");
-  Environment homeless("HOME", nullptr);
-  EXPECT_EQ(defaultCubinCache(), std::nullopt);
+  // That of the user, whatever the working folder is.
+  for (const char *none : {static_cast<const char *>(nullptr), ".", ""}) {
+    Environment homeless("HOME", none);
+    std::optional<std::filesystem::path> found = defaultCubinCache();
+    EXPECT_TRUE(!found || found->is_absolute());
+    const passwd *user = getpwuid(geteuid());
+    EXPECT_EQ(found.has_value(), user && *user->pw_dir == '/');
+  }
+  Environment here("FLASHCORE_CACHE_DIR", "kernels");
+  EXPECT_EQ(defaultCubinCache(), std::filesystem::current_path() / "kernels");
 }

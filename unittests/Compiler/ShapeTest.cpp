@@ -101,6 +101,9 @@ TEST(ShapeTest, listsOfBlocks) {
             "}\n");
   EXPECT_EQ(line("b2 s? blocks=128x128", 4), "!block_indices = "
                                              "memref<2x8x?x?xi32>");
+  // Any strides, and any number of blocks.
+  EXPECT_EQ(line("s1x512 blocks=128x128:11 strided", 4),
+            "!block_indices = memref<1x1x?x?xi32>");
   for (const char *word :
        {"blocks", "blocks=128", "blocks=128x?", "blocks=128x128:bq",
         "blocks=128x128:b", "blocks=0x16"})

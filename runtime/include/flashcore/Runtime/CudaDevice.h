@@ -19,7 +19,8 @@
 namespace flashcore {
 
 /// The folder for code that the driver assembled: $FLASHCORE_CACHE_DIR, else
-/// flashcore in $XDG_CACHE_HOME, else ~/.cache/flashcore. None when the first
+/// flashcore in $XDG_CACHE_HOME, else ~/.cache/flashcore; an absolute path.
+/// Relative ones in $XDG_CACHE_HOME and $HOME are ignored. None when the first
 /// is set to nothing.
 std::optional<std::filesystem::path> defaultCubinCache();
 
