@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(tidy docs fresh mutants grid defaults fuzz-configurations fuzz-opt fuzz-emulator site torch asan)
+steps=(tidy docs fresh mutants grid defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -41,8 +41,16 @@ fuzz-opt() { # changed IR and bytecode through random passes
 fuzz-emulator() { # random PTX for the emulator's parser and interpreter
   scripts/fuzz-emulator.sh "$minutes"
 }
-torch() { # the tests of the Python package beside PyTorch and Transformers, and mypy over all of it
-  PYTHON_TEST_PACKAGES='torch transformers' scripts/python-test.sh release
+torch() { # the tests of the Python package beside PyTorch and Transformers, the oldest and the newest of both, and mypy over all of it
+  PYTHON_TEST_PACKAGES='torch transformers' scripts/python-test.sh release || return 1
+  python3 scripts/torch-versions.py --update
+}
+models() { # tiny models of Transformers in bfloat16, with padding, under the SDPA switch
+  local venv=build/models
+  scripts/wheel.sh release && python3 -m venv $venv &&
+    $venv/bin/python -m pip install --quiet torch transformers numpy build/wheel/*.whl &&
+    $venv/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl &&
+    $venv/bin/python scripts/transformers-models.py
 }
 site() { # the site of the documentation: its links, and the docstrings as pages
   scripts/site.sh
@@ -54,7 +62,7 @@ asan() { # all tests, with ASan and UBSan
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
   [tidy]='^check-tidy: |(warning|error): '
-  [site]='^build/site' [torch]='[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )
 

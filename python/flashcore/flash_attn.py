@@ -2,8 +2,9 @@
 
 ``from flashcore.flash_attn import flash_attn_func`` in the place of
 ``from flash_attn import flash_attn_func``. There is no backward pass: calls that
-need gradients raise flashcore.UnsupportedError; those of the functions without
-lengths go to PyTorch after ``flashcore.torch.set_on_grad("fallback")``.
+need gradients raise flashcore.UnsupportedError; after
+``flashcore.torch.set_on_grad("fallback")`` those go to PyTorch that docs/PyTorch.md
+lists.
 
 Tensors are of float16 or bfloat16, on a GPU; in host memory they run on the
 emulator. :func:`set_batch_invariant`, which flash-attn does not have, makes the bits
@@ -22,8 +23,9 @@ from flashcore.attention import attention
 from flashcore.kinds import FLAG, read
 from flashcore.problem import row_step
 from flashcore.resolve import check_no_overlap
-from flashcore.torch import dropped
+from flashcore.torch import dropped, gradients
 from flashcore.torch.dropout import dropout_options
+from flashcore.torch.fallback import attention_by_torch, sequences_by_torch, warn_once
 from flashcore.torch.gradients import needs_gradient
 
 __all__ = [
@@ -85,6 +87,11 @@ def flash_attn_func(
     flashcore.attention raises.
     """
     return_attn_probs = _read_flags(return_attn_probs, deterministic)
+    if dropout_p and not return_attn_probs and gradients.falls_back(q, k, v, alibi_slopes):
+        return _by_torch(
+            q, k, v, dropout_p, **_alibi_options(alibi_slopes, q, k),
+            **common_options(softmax_scale, causal, window_size, softcap),
+        )  # fmt: skip
     dropout = dropout_options(dropout_p, q)
     result = attention(
         q,
@@ -197,6 +204,11 @@ def flash_attn_varlen_func(
     """
     if block_table is None:
         _expect_rows(q=q, k=k, v=v)
+        if gradients.falls_back(q, k, v) and not return_attn_probs and alibi_slopes is None:
+            return _by_torch(
+                q, k, v, dropout_p, (cu_seqlens_q, cu_seqlens_k),
+                **common_options(softmax_scale, causal, window_size, softcap),
+            )  # fmt: skip
         k, v = k[None], v[None]
         keys = {"cu_seqlens_k": cu_seqlens_k}
     else:
@@ -234,6 +246,27 @@ def flash_attn_varlen_func(
         )  # fmt: skip
         mask = dropped.s_dmask(probabilities, dtype=q.dtype, **dropout)
     return out[0], softmax_lse[0], mask
+
+
+def _by_torch(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float,
+    cu_seqlens: Optional[Tuple[torch.Tensor, torch.Tensor]] = None,
+    *,
+    causal: bool,
+    layout: str,
+    **options: Any,
+) -> torch.Tensor:
+    """A call that needs gradients, with a warning; what is dropped is drawn by PyTorch."""
+    warn_once("it needs gradients")
+    options |= {"causal": "bottom_right" if causal else None, "dropout_p": dropout_p}
+    if cu_seqlens is not None:
+        return sequences_by_torch(q, k, v, *cu_seqlens, **options)
+    o: Any = attention_by_torch(q, k, v, layout=layout, **options)
+    result: torch.Tensor = o
+    return result
 
 
 def _probabilities(
@@ -621,7 +654,8 @@ def _to_append_to(caches: _Caches, batch: int) -> Tuple[_Caches, Optional[_Cache
     copies = caches._replace(k=_dense(caches.k), v=_dense(caches.v))
     held = _in_pages(copies, least=1)
     if held.entries is not None:  # no rows to append to
-        held = _Caches(*(x.new_empty(batch, *x.shape[1:]) for x in (held.k, held.v)), None, None)
+        k, v = (cache.new_empty(batch, *cache.shape[1:]) for cache in (held.k, held.v))
+        held = _Caches(k, v, None, None)
     return held, copies
 
 

@@ -251,7 +251,7 @@ def attention_mask(
         kv_length=kv_length,
         q_offset=q_offset,
         kv_offset=kv_offset,
-        mask_function=mask_function or causal_mask_function,
+        mask_function=causal_mask_function if mask_function is None else mask_function,
         attention_mask=attention_mask,
         local_size=local_size,
         allow_is_causal_skip=False,

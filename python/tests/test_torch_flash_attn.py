@@ -205,3 +205,43 @@ def test_gradients_are_refused():
     q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
     with pytest.raises(flashcore.GradientError):
         flash_attn.flash_attn_func(q, k, v)
+
+
+@pytest.fixture
+def falling_back():
+    flashcore.torch.set_on_grad("fallback")
+    yield
+    flashcore.torch.set_on_grad("error")
+
+
+@pytest.mark.filterwarnings("ignore::flashcore.torch.FallbackWarning")
+def test_gradients_of_sequences_go_to_pytorch(falling_back):
+    q, k, v = (x[0].requires_grad_() for x in make(1, 4, 2, 24, 30, layout="bshd"))
+    cu_q, cu_k = (torch.tensor(x, dtype=torch.int32) for x in ([0, 20, 24], [0, 21, 30]))
+    options = {"causal": True, "window_size": (7, 0), "softcap": 3.0}
+    out = flash_attn.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 20, 21, **options)
+    doubles = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    wanted = torch.cat([
+        reference(
+            doubles[0][None, a:b], *(x[None, c:d] for x in doubles[1:]), causal=True,
+            window=(7, 0), softcap=3.0, layout="bshd",
+        )[0]
+        for a, b, c, d in ((0, 20, 0, 21), (20, 24, 21, 30))
+    ])  # fmt: skip
+    assert_same_as(out.detach(), wanted.detach())
+    ours = torch.autograd.grad(out.double().sin().sum(), (q, k, v))
+    for mine, theirs in zip(ours, torch.autograd.grad(wanted.sin().sum(), doubles)):
+        assert_same_as(mine, theirs, 2e-2)
+
+
+@pytest.mark.filterwarnings("ignore::flashcore.torch.FallbackWarning")
+def test_gradients_with_dropout_go_to_pytorch(falling_back):
+    q, k, v = (x.requires_grad_() for x in make(1, 2, 2, 64, 64, layout="bshd"))
+    torch.manual_seed(3)
+    v = torch.ones_like(v).requires_grad_()
+    out = flash_attn.flash_attn_func(q, k, v, dropout_p=0.5)
+    assert 0.2 < out.detach().float().std() / out.detach().float().mean() < 1 / 2
+    out.sum().backward()
+    assert q.grad is not None and v.grad is not None
+    with pytest.raises(flashcore.GradientError):  # what PyTorch's operators do not return
+        flash_attn.flash_attn_func(q, k, v, dropout_p=0.5, return_attn_probs=True)

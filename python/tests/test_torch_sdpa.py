@@ -211,11 +211,16 @@ def test_what_the_compiler_refuses_goes_to_pytorch(monkeypatch):
 )
 def test_wrong_calls_have_pytorchs_error(args, options):
     args = args(*make())
-    with pytest.raises(RuntimeError) as theirs:
-        PYTORCHS(*args, **options)
+    try:
+        taken = PYTORCHS(*args, **options)
+    except RuntimeError as error:
+        theirs = error
+    else:  # some versions take what others refuse
+        assert torch.equal(sdpa(*args, **options), taken)
+        return
     with pytest.raises(RuntimeError) as ours:
         sdpa(*args, **options)
-    assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+    assert str(ours.value).splitlines()[0] == str(theirs).splitlines()[0]
 
 
 def test_gradients_are_refused_or_fall_back():
@@ -303,10 +308,12 @@ def test_dropout_that_is_traced_goes_to_pytorch(calls):
         lambda q, k, v: sdpa(q, k, v, dropout_p=0.1), fullgraph=True, backend=backend
     )
     torch.manual_seed(5)
-    actual = compiled(q, k, v)
+    with pytest.warns(FallbackWarning, match="it has dropout where PyTorch traces a call"):
+        actual = compiled(q, k, v)
     torch.manual_seed(5)
     assert torch.equal(actual, PYTORCHS(q, k, v, dropout_p=0.1)) and not calls
     assert "flashcore" not in graphs[0]
+    flashcore.torch.fallback._told.clear()
     with pytest.warns(FallbackWarning, match="it has dropout where PyTorch traces a call"):
         torch.func.vmap(lambda x: sdpa(x, x, x, dropout_p=0.1), randomness="different")(q)
 

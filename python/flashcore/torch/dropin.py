@@ -107,7 +107,7 @@ def run(
     if reason is None and dropout_p:
         reason = _reason_against_dropout(dropout_p, query, key, value, attn_mask)
     if reason is None and gradients.needs_gradient(query, key, value, attn_mask):
-        if not torch.compiler.is_exporting():
+        if not gradients.is_exporting():
             if on_grad == "error":
                 gradients.refuse("flashcore.torch.scaled_dot_product_attention")
             reason = "it needs gradients"

@@ -30,10 +30,10 @@ _told: Set[str] = set()
 _lock = threading.Lock()
 
 
+# torch.compile runs it while it traces, and has nothing of it in the graph.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
 def warn_once(reason: str) -> None:
-    """Says that PyTorch computes a call; silent while it is compiled."""
-    if torch.compiler.is_compiling():
-        return
+    """Says that PyTorch computes a call, once; of one that is compiled, while it is."""
     with _lock:
         if reason in _told:
             return

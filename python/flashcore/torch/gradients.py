@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from flashcore.errors import GradientError, no_backward
 
-__all__ = ["needs_gradient", "on_grad", "refuse", "set_on_grad"]
+__all__ = ["falls_back", "is_exporting", "needs_gradient", "on_grad", "refuse", "set_on_grad"]
 
 _on_grad = "error"
 
@@ -44,6 +44,19 @@ def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
         forward_ad.unpack_dual(tensor).tangent is not None
         for tensor in given
     )
+
+
+# Within a function that torch.compile traces, PyTorch up to 2.13 takes is_exporting() for
+# a constant, which is true. What is run while it traces has the flag that export sets.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def is_exporting() -> bool:
+    """Whether torch.export traces a call: what is exported has no gradient in it."""
+    return bool(torch.compiler.is_exporting())
+
+
+def falls_back(*tensors: Optional[torch.Tensor]) -> bool:
+    """Whether a call of these goes to PyTorch, for its gradients."""
+    return _on_grad == "fallback" and needs_gradient(*tensors)
 
 
 def refuse(name: str) -> None:

@@ -77,7 +77,7 @@ def attention(
     layout = expect_one_of("layout", layout, LAYOUTS)
     device = expect_one_of("device", device, DEVICES)
     # What is exported has no gradient in it, whatever the parameters say.
-    if gradients.needs_gradient(q, k, v, bias) and not torch.compiler.is_exporting():
+    if gradients.needs_gradient(q, k, v, bias) and not gradients.is_exporting():
         if gradients.on_grad() == "error":
             gradients.refuse("flashcore.attention")
         return fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
