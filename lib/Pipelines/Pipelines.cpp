@@ -89,6 +89,9 @@ void mlir::flashcore::buildBufferizePipeline(OpPassManager &pm) {
   options.bufferizeFunctionBoundaries = true;
   options.functionBoundaryTypeConversion =
       bufferization::LayoutMapOption::IdentityLayoutMap;
+  // A layer writes no buffer that it reads, so what a loop carries is a buffer
+  // of its own for each pass through the body.
+  options.allowReturnAllocsFromLoops = true;
   pm.addPass(bufferization::createOneShotBufferizePass(options));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
