@@ -179,6 +179,10 @@ FLASHCORE_CAPI_EXPORT const char *flashcorePlanGetText(FlashCorePlan plan);
  *  the order of flashcorePlanCreate's tensors; only those of tensors without
  *  elements may be null. The driver has read them when this returns.
  *
+ *  What a launch writes (outputs, the workspace, "k" and "v" with "k_new") must
+ *  share no byte with anything else: blocks write it while others still read.
+ *  Inputs may overlap, and tensors may lie in each other's gaps.
+ *
  *  Null is the device's own stream, which does not wait for CUDA's default
  *  streams. Those are FLASHCORE_STREAM_LEGACY and FLASHCORE_STREAM_PER_THREAD:
  *  a caller whose default stream is 0, as PyTorch's is, passes the former.
@@ -188,6 +192,11 @@ FLASHCORE_CAPI_EXPORT const char *flashcorePlanGetText(FlashCorePlan plan);
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanLaunch(FlashCorePlan plan, const uint64_t *pointers,
                     uint64_t workspace, void *stream);
+
+/** The part of a launch's checks that asks for overlaps, for pointers of any
+ *  memory: who copies tensors to a device asks it of where they come from. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcorePlanCheckOverlaps(FlashCorePlan plan, const uint64_t *pointers);
 
 /*===----------------------------------------------------------------------===*\
 |* The reference                                                              *|

@@ -12,6 +12,7 @@
 #include "ScheduleChooser.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Target/Atoms.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 
@@ -59,6 +60,26 @@ bool mlir::flashcore::canMultiply(const AttentionProblem &problem,
   if (!hasAsyncCopies(target))
     choice.copies = CopyPath::Registers;
   return !checkProducts(problem, target, choice, FieldNames::Options);
+}
+
+std::optional<std::string>
+mlir::flashcore::checkSupported(const AttentionProblem &problem,
+                                const TargetInfo &target) {
+  if (!problem.blocks || problem.blocks->queries % kWarpSize == 0 ||
+      canMultiply(problem, target, Product::Warp) ||
+      canMultiply(problem, target, Product::Wmma))
+    return std::nullopt;
+  bool isHalf = problem.element == ElementKind::F16;
+  return llvm::formatv(
+      "has block lists of {0} queries, but {1} has only products of threads "
+      "for {2}, whose blocks have a multiple of {3} queries; make lists of "
+      "such blocks (block_size), or use {4}",
+      problem.blocks->queries, target.chip,
+      isHalf ? llvm::formatv("head_dim {0} and head_dim_v {1}", problem.headDim,
+                             problem.headDimV)
+                   .str()
+             : "bf16",
+      kWarpSize, isHalf ? "head dims that are multiples of 16" : "f16");
 }
 
 /// As many blocks for the keys of a query tile as there are SMs for.

@@ -117,6 +117,15 @@ int64_t mlir::flashcore::getFragmentRegisters(const AttentionProblem &problem,
   return choice.getWarpM() * cols / (choice.getTileWarps() * kWarpSize);
 }
 
+bool mlir::flashcore::mustSpill(const AttentionProblem &problem,
+                                const ScheduleChoice &choice) {
+  // As ptxas 13.0 has it for sm_75: rows of 168 values fit, of 176 do not.
+  constexpr int64_t besideRow = 84;
+  return choice.product == Product::Thread &&
+         getFragmentRegisters(problem, choice) + besideRow >
+             kMaxRegistersPerThread;
+}
+
 Occupancy mlir::flashcore::getOccupancy(const TargetInfo &target,
                                         int64_t numWarps, int64_t registers,
                                         int64_t sharedBytes) {

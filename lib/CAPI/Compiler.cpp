@@ -14,6 +14,7 @@
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/ScheduleOptions.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/OwnStack.h"
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/TargetInfo.h"
@@ -299,6 +300,14 @@ FlashCoreStatus flashcoreReadShape(const char *words, FlashCoreShape *shape) {
 /// Null after an error.
 static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
                                    MLIRContext &context, Messages &messages) {
+  // A library does not fork the process that it is in.
+  if (isBytecode(text)) {
+    messages.addError((name + ": expects MLIR as text, but got bytecode, which "
+                              "may crash the process that reads it; make text "
+                              "of it with flashcore-opt")
+                          .str());
+    return nullptr;
+  }
   if (std::optional<std::string> error = checkNesting(text)) {
     messages.addError((name + ":" + *error).str());
     return nullptr;

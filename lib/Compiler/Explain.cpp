@@ -12,6 +12,7 @@
 #include "flashcore/Compiler/Explain.h"
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Target/Atoms.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -113,6 +114,40 @@ static std::string describeRows(const AttentionProblem &problem) {
                        fcgpu::kChunkBytes);
 }
 
+std::string mlir::flashcore::explainSpills(const Explanation &explanation,
+                                           const TargetInfo &target,
+                                           const BundleVariant *variant) {
+  const AttentionProblem &problem = explanation.problem;
+  const ScheduleChoice &choice = explanation.report.decision.choice;
+  bool isKnown = getCubin(variant) != nullptr;
+  if (isKnown ? getResources(*variant, choice).spillStores == 0
+              : !mustSpill(problem, choice))
+    return {};
+  std::string cost = isKnown ? "to local memory, which costs time: "
+                             : "expected, to local memory, which costs time: ";
+  if (choice.product != fcgpu::Product::Thread)
+    return cost + "use more warps or a smaller block-n";
+  auto hasF16 = [&](fcgpu::Product product) {
+    return !findMmaAtoms(target, fcgpu::getRightPlace(product),
+                         ElementKind::F16, ElementKind::F32)
+                .empty();
+  };
+  bool isBetter =
+      problem.element == ElementKind::BF16 &&
+      (hasF16(fcgpu::Product::Warp) || hasF16(fcgpu::Product::Wmma));
+  return cost +
+         llvm::formatv("a thread has a row of O and S, {0} values, for {1} "
+                       "registers; use a smaller head_dim_v{2}",
+                       getFragmentRegisters(problem, choice),
+                       kMaxRegistersPerThread,
+                       isBetter ? llvm::formatv(" or f16, for which {0} has "
+                                                "tensor cores",
+                                                target.chip)
+                                      .str()
+                                : "")
+             .str();
+}
+
 void mlir::flashcore::print(llvm::raw_ostream &os,
                             const Explanation &explanation, StringRef name,
                             const TargetInfo &target,
@@ -160,6 +195,9 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   } else {
     line("registers", "unknown: ptxas was not run (--emit=cubin or bundle)");
   }
+  if (std::string why = explainSpills(explanation, target, variant);
+      !why.empty())
+    line("spills", why);
   if (auto grid = getGrid(explanation, target))
     line("blocks",
          llvm::formatv("{0} on {1} SMs", grid->first, target.device.numSMs)

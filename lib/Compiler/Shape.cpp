@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Dialect/FlashCore/IR/Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir::flashcore;
 using llvm::Error;
@@ -78,7 +80,7 @@ private:
   Error readMask(StringRef word, StringRef value, bool hasValue);
   Error readWindow(StringRef word, StringRef value);
   Error readNumber(StringRef word, StringRef value,
-                   std::optional<float> &result);
+                   std::optional<float> &result, bool isScale);
   Error readBias(StringRef word, StringRef value, bool hasValue);
   Error readBlocks(StringRef word, StringRef value);
   Error readScores(StringRef word, StringRef value);
@@ -196,16 +198,21 @@ Error ShapeParser::readWindow(StringRef word, StringRef value) {
 }
 
 Error ShapeParser::readNumber(StringRef word, StringRef value,
-                              std::optional<float> &result) {
+                              std::optional<float> &result, bool isScale) {
   StringRef name = word.take_until([](char c) { return c == '='; });
   double number = 0;
+  float least =
+      isScale ? kLeastScale : std::numeric_limits<float>::denorm_min();
+  float most = isScale ? kMostScale : std::numeric_limits<float>::max();
+  bool isNumber = !value.getAsDouble(number);
+  auto single = static_cast<float>(number);
   // NaN compares false.
-  if (value.getAsDouble(number) || !(number > 0) ||
-      !std::isfinite(static_cast<float>(number)) ||
-      static_cast<float>(number) == 0)
-    return makeError("expects '" + name +
-                     "=' and a positive number of f32, but got '" + word + "'");
-  result = static_cast<float>(number);
+  if (!isNumber || !(single >= least && single <= most))
+    return makeError(
+        "expects '" + name + "=' and a " +
+        (isScale ? "number from 2^-126 to 2^126" : "positive number of f32") +
+        ", but got '" + word + "'");
+  result = single;
   return claim("the " + name.str(), word);
 }
 
@@ -326,11 +333,11 @@ Error ShapeParser::readWord(StringRef word) {
   if (name == "window")
     return readWindow(word, value);
   if (name == "softcap")
-    return readNumber(word, value, shape.softcap);
+    return readNumber(word, value, shape.softcap, /*isScale=*/true);
   if (name == "scale")
-    return readNumber(word, value, shape.scale);
+    return readNumber(word, value, shape.scale, /*isScale=*/true);
   if (name == "dropout")
-    return readNumber(word, value, shape.dropout);
+    return readNumber(word, value, shape.dropout, /*isScale=*/false);
   if (name == "bias")
     return readBias(word, value, hasValue);
   if (name == "scores")

@@ -97,13 +97,36 @@ void mlir::flashcore::buildBufferizePipeline(OpPassManager &pm) {
   pm.addPass(createCSEPass());
 }
 
-void mlir::flashcore::registerPipelines() {
+/// A pipeline that begins with passes on modules: MLIR ends the process where
+/// one of those is added below another op.
+static void registerModulePipeline(
+    StringRef name, StringRef description,
+    llvm::unique_function<LogicalResult(
+        OpPassManager &, StringRef, function_ref<LogicalResult(const Twine &)>)>
+        build) {
   registerPassPipeline(
+      name, description,
+      [name, build = std::make_shared<decltype(build)>(std::move(build))](
+          OpPassManager &pm, StringRef options,
+          function_ref<LogicalResult(const Twine &)> errorHandler) {
+        StringRef anchor = pm.getOpAnchorName();
+        if (anchor != ModuleOp::getOperationName())
+          return errorHandler("expects '" + name + "' in a pipeline of " +
+                              ModuleOp::getOperationName() + ", but got " +
+                              anchor + "; run it on the whole module");
+        return (*build)(pm, options, errorHandler);
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)>) {});
+}
+
+void mlir::flashcore::registerPipelines() {
+  registerModulePipeline(
       "flashcore-lower-to-nvvm",
       "Phases 1 to 7: every flashcore.attention on memrefs becomes a kernel of "
       "LLVM and NVVM ops",
       [](OpPassManager &pm, StringRef options,
-         function_ref<LogicalResult(const Twine &)> errorHandler) {
+         function_ref<LogicalResult(const Twine &)> errorHandler)
+          -> LogicalResult {
         // The options are handed to the first pass, so they are listed once.
         std::unique_ptr<Pass> configure = createConfigurePass();
         if (failed(configure->initializeOptions(options, errorHandler)))
@@ -112,10 +135,18 @@ void mlir::flashcore::registerPipelines() {
         for (const Phase &phase : getPhases().drop_front())
           phase.build(pm, ConfigurePassOptions());
         return success();
-      },
-      [](function_ref<void(const mlir::detail::PassOptions &)>) {});
-  PassPipelineRegistration<>(
+      });
+  registerModulePipeline(
       "flashcore-bufferize",
       "One-shot bufferization of whole modules, the prefix for tensors",
-      buildBufferizePipeline);
+      [](OpPassManager &pm, StringRef options,
+         function_ref<LogicalResult(const Twine &)> errorHandler)
+          -> LogicalResult {
+        if (!options.empty())
+          return errorHandler("expects 'flashcore-bufferize' without options, "
+                              "but got '" +
+                              options + "'");
+        buildBufferizePipeline(pm);
+        return success();
+      });
 }

@@ -53,8 +53,6 @@ static size_t skipToken(llvm::StringRef text, size_t at) {
 }
 
 std::optional<std::string> mlir::flashcore::checkNesting(llvm::StringRef text) {
-  if (text.starts_with("ML\xefR")) // bytecode, which is read without recursion
-    return std::nullopt;
   OpenBrackets brackets;
   for (size_t i = 0; i < text.size(); ++i) {
     llvm::StringRef rest = text.substr(i);

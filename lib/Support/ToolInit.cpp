@@ -10,6 +10,7 @@
 
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Support/Cleanup.h"
+#include "flashcore/Support/ErrorStream.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -17,7 +18,9 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <pthread.h>
 #include <unistd.h>
@@ -28,14 +31,41 @@ using namespace mlir::flashcore;
 static const char *toolName = "flashcore";
 
 /// Ends the process from wherever it is, with `text` and without allocating.
-[[noreturn]] static void endWithError(const char *text) {
+[[noreturn]] static void endWithError(const char *text, int code = 1) {
   removeTemporaries();
   llvm::sys::RunInterruptHandlers();
   for (const char *part : {toolName, ": error: ", text, "\n"}) {
     ssize_t written = write(STDERR_FILENO, part, strlen(part));
     (void)written; // there is no other place to say it
   }
-  _exit(1);
+  _exit(code);
+}
+
+/// What LLVM calls with an error that it does not return from, such as a
+/// pipeline that nests a pass where it cannot be.
+[[noreturn]] static void onFatalError(void *, const char *reason, bool) {
+  std::string text = escapeControls(reason);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  endWithError(text.c_str(), 2);
+}
+
+/// Listings and helps go to llvm::outs(), whose destructor would call an error
+/// that is still there a fatal one.
+static void checkStandardOutput() {
+  llvm::raw_fd_ostream &os = llvm::outs();
+  os.flush();
+  if (!os.has_error())
+    return;
+  std::string text =
+      "cannot write the standard output: " + os.error().message();
+  endWithError(text.c_str(), 2);
+}
+
+void mlir::flashcore::handleOutputErrors(const char *name) {
+  toolName = name;
+  llvm::outs(); // made first, it is destroyed after the check
+  static const int isRegistered = std::atexit(checkStandardOutput);
+  (void)isRegistered;
 }
 
 //===----------------------------------------------------------------------===//
@@ -92,7 +122,8 @@ std::string mlir::flashcore::getVersion() {
 
 ToolInit::ToolInit(int &argc, char **&argv, const char *name)
     : init(prepare(argc), argv) {
-  toolName = name;
+  handleOutputErrors(name);
+  llvm::install_fatal_error_handler(onFatalError);
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { endWithError("out of memory"); });
   handleSignals();

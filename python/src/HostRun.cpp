@@ -135,8 +135,13 @@ FlashCoreStatus
 flashcore::python::runOnHost(const Plan &plan,
                              const std::vector<uint64_t> &pointers) {
   FlashCoreDevice device = plan.device().handle.get();
+  // Copies lie apart, whatever they are copies of.
+  FlashCoreStatus status =
+      flashcorePlanCheckOverlaps(plan.handle.get(), pointers.data());
+  if (!flashcoreStatusIsSuccess(status))
+    return status;
   Buffers buffers(device);
-  FlashCoreStatus status = copyInputs(plan, device, pointers, buffers);
+  status = copyInputs(plan, device, pointers, buffers);
   if (!flashcoreStatusIsSuccess(status))
     return status;
   uint64_t workspace = plan.workspaceBytes ? buffers.pointers.back() : 0;

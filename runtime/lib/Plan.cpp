@@ -12,6 +12,8 @@
 
 #include "flashcore/Runtime/Plan.h"
 
+#include "flashcore/Runtime/Overlap.h"
+
 #include <algorithm>
 #include <cassert>
 
@@ -71,8 +73,13 @@ StatusOr<Plan> Plan::create(Device &device, LoadedModule &module,
     size_t position = matched->positions[i];
     bool isNeeded = !tensors[position].isEmpty();
     int64_t alignment = isNeeded ? bundle.tensors[i].alignment : 1;
-    plan.checks[position] = {static_cast<DevicePointer>(alignment - 1),
-                             isNeeded, i};
+    const TensorGeometry &geometry = plan.call.tensors()[i];
+    bool isWritten = isNeeded && geometry.role != TensorSpec::Role::Input;
+    plan.checks[position] = {
+        static_cast<DevicePointer>(alignment - 1), isNeeded,
+        static_cast<DevicePointer>(isNeeded ? geometry.spanBytes() : 0), i};
+    if (isWritten)
+      plan.written.push_back(position);
   }
   if (Status status = plan.addKernels(); !status.ok())
     return status;
@@ -126,6 +133,33 @@ bool Plan::accepts(std::span<const DevicePointer> pointers,
     isMissing |= !pointers[i] && checks[i].isNeeded;
   }
   return !misaligned && !isMissing;
+}
+
+/// Whether the bytes between the ends of something that is written meet others:
+/// a few comparisons, after which few launches need to look closer.
+bool Plan::mayOverlap(std::span<const DevicePointer> pointers,
+                      DevicePointer workspace) const {
+  auto workspaceEnd = workspace + static_cast<DevicePointer>(workspaceBytes());
+  bool meets = false;
+  for (size_t i = 0; i < checks.size(); ++i) {
+    DevicePointer begin = pointers[i], end = begin + checks[i].bytes;
+    meets |= workspace < end && begin < workspaceEnd;
+    for (size_t other : written)
+      meets |= other != i && pointers[other] < end &&
+               begin < pointers[other] + checks[other].bytes;
+  }
+  return meets;
+}
+
+Status Plan::checkOverlaps(std::span<const DevicePointer> pointers,
+                           DevicePointer workspace) const {
+  assert(pointers.size() == checks.size() && "one pointer a tensor");
+  if (!mayOverlap(pointers, workspace))
+    return Status::success();
+  std::vector<DevicePointer> ofBundle(pointers.size());
+  for (size_t i = 0; i < checks.size(); ++i)
+    ofBundle[checks[i].tensor] = pointers[i];
+  return verifyOverlaps(call, ofBundle, workspace);
 }
 
 /// What is wrong with pointers that are not accepted.
@@ -188,6 +222,9 @@ Status Plan::launch(std::span<const DevicePointer> pointers,
   assert(pointers.size() == checks.size() && "one pointer a tensor");
   if (!accepts(pointers, workspace))
     return explain(pointers, workspace);
+  if (mayOverlap(pointers, workspace))
+    if (Status status = checkOverlaps(pointers, workspace); !status.ok())
+      return status;
   if (device->info().checksBounds)
     describe(pointers);
   for (const Kernel &kernel : kernels) {

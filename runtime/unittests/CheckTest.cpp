@@ -139,6 +139,22 @@ TEST(CheckTest, aWrongElementFails) {
   EXPECT_EQ(outcome.report.o.worst, 5);
 }
 
+// Scores past the largest f16, as a mask of -1e9 or a large scale makes them,
+// are judged by what f32 is off by: right results pass, and wrong ones do not.
+TEST(CheckTest, scoresPastTheRangeOfTheInputsAreJudged) {
+  for (double scale : {3e4, 1e6}) {
+    nlohmann::json manifest = staticManifest();
+    manifest["attention"]["softmax_scale"] = scale;
+    Outcome right = run(Mistake::None, manifest);
+    EXPECT_EQ(text(right.status), "");
+    EXPECT_TRUE(right.report.pass()) << scale;
+    EXPECT_LT(right.report.o.allowed, 0.2) << scale;
+    Outcome wrong = run(Mistake::WrongValue, manifest);
+    EXPECT_EQ(text(wrong.status), "");
+    EXPECT_FALSE(wrong.report.o.pass()) << scale;
+  }
+}
+
 TEST(CheckTest, normsAreOfAllErrors) {
   ErrorReport right = run(Mistake::None, staticManifest()).report.o;
   EXPECT_DOUBLE_EQ(right.allowed, 2 * right.yardstick + 1e-5);

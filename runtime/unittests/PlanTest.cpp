@@ -15,10 +15,12 @@
 
 #include "flashcore/Runtime/EmulatorDevice.h"
 #include "flashcore/Runtime/Float16.h"
+#include "flashcore/Runtime/Overlap.h"
 #include "flashcore/Runtime/Plan.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <thread>
 
 using namespace flashcore;
@@ -461,8 +463,8 @@ protected:
   std::unique_ptr<Device> device;
   std::unique_ptr<LoadedModule> module;
   /// lse, o, v, k and q.
-  const std::vector<DevicePointer> pointers = {0x5004, 0x4000, 0x3000, 0x2000,
-                                               0x1000};
+  const std::vector<DevicePointer> pointers = {0x50004, 0x40000, 0x30000,
+                                               0x20000, 0x10000};
 };
 } // namespace
 
@@ -478,8 +480,8 @@ TEST_F(CudaPlanTest, passesArgumentsInTheOrderOfTheKernel) {
   ASSERT_EQ(fake.launches.size(), 2u);
   const FakeCuda::Launch &launch = fake.launches[0];
   EXPECT_EQ(launch.arguments,
-            (std::vector<uint64_t>{0x1000, 0x2000, 0x3000, 0x4000, 0x5004, 5,
-                                   80, 0}));
+            (std::vector<uint64_t>{0x10000, 0x20000, 0x30000, 0x40000, 0x50004,
+                                   5, 80, 0}));
   EXPECT_EQ(launch.grid, (std::array<unsigned, 3>{16, 1, 1}));
   EXPECT_EQ(launch.sharedBytes, 49152u);
   EXPECT_EQ(static_cast<void *>(launch.stream), &stream);
@@ -494,19 +496,19 @@ TEST_F(CudaPlanTest, launchesAllKernelsAndTheWorkspace) {
   StatusOr<Plan> made = plan(arrays);
   ASSERT_EQ(text(made), "");
   EXPECT_EQ(made->workspaceBytes(), 120 * 64);
-  EXPECT_EQ(text(made->launch(pointers, 0x7000)), "");
+  EXPECT_EQ(text(made->launch(pointers, 0x70000)), "");
   ASSERT_EQ(fake.launches.size(), 2u);
   EXPECT_EQ(fake.launches[0].kernel, "attention");
   EXPECT_EQ(fake.launches[0].arguments,
-            (std::vector<uint64_t>{0x1000, 0x7000}));
+            (std::vector<uint64_t>{0x10000, 0x70000}));
   EXPECT_EQ(fake.launches[1].kernel, "merge");
   EXPECT_EQ(fake.launches[1].arguments,
-            (std::vector<uint64_t>{0x4000, 0x7000}));
+            (std::vector<uint64_t>{0x40000, 0x70000}));
   EXPECT_EQ(text(made->launch(pointers, 0)),
             "expects 7680 bytes of workspace, but got null");
-  EXPECT_EQ(text(made->launch(pointers, 0x7010)),
+  EXPECT_EQ(text(made->launch(pointers, 0x70010)),
             "expects the workspace to start at a multiple of 256 bytes, but "
-            "got the address 28688");
+            "got the address 458768");
 }
 
 TEST_F(CudaPlanTest, leavesTheDriverTheLastWord) {
@@ -539,6 +541,125 @@ TEST_F(CudaPlanTest, refusesPointersThatKernelsCannotRead) {
   ASSERT_EQ(text(empty), "");
   EXPECT_EQ(text(empty->launch({{0x1000, 0, 1, 0x4000, 0x5000}}, 0)), "");
   EXPECT_EQ(fake.calls("cuLaunchKernel"), 1);
+}
+
+// q and o have 768 bytes, k and v 640, lse 96.
+TEST_F(CudaPlanTest, refusesOutputsThatOverlap) {
+  load(testManifest());
+  StatusOr<Plan> made = plan(makeArrays({}));
+  ASSERT_EQ(text(made), "");
+  auto refusal = [](const char *what, const char *other, const char *name) {
+    return "expects the " + std::string(what) +
+           " in memory of its own, but got one that overlaps the " + other +
+           " '" + name +
+           "'\n  note: some blocks write it while others still read: pass "
+           "other memory, or a copy of '" +
+           name + "'";
+  };
+  auto launch = [&](std::vector<DevicePointer> pointers) {
+    return text(made->launch(pointers, 0));
+  };
+  const std::vector<DevicePointer> apart = {0x1000, 0x2000, 0x3000, 0x4000,
+                                            0x5000};
+  EXPECT_EQ(launch(apart), "");
+  EXPECT_EQ(launch({0x1000, 0x1000, 0x1000, 0x4000, 0x5000}), "");
+  int64_t launches = fake.calls("cuLaunchKernel");
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x1000, 0x5000}),
+            refusal("output 'o'", "input", "q"));
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x3000, 0x5000}),
+            refusal("output 'o'", "input", "v"));
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x4000, 0x4000}),
+            refusal("output 'o'", "output", "lse"));
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x4000, 0x2000}),
+            refusal("output 'lse'", "input", "k"));
+  EXPECT_EQ(fake.calls("cuLaunchKernel"), launches);
+  // The last byte of one, and the first behind it.
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x1000 + 752, 0x5000}),
+            refusal("output 'o'", "input", "q"));
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x1000 + 768, 0x5000}), "");
+  EXPECT_EQ(launch({0x1000, 0x2000, 0x3000, 0x2000 - 768, 0x5000}), "");
+  // The same of memory that nothing is launched for.
+  EXPECT_EQ(text(made->checkOverlaps(
+                std::vector<DevicePointer>{1, 5000, 9000, 3, 20000})),
+            refusal("output 'o'", "input", "q"));
+}
+
+TEST_F(CudaPlanTest, refusesAWorkspaceThatOverlaps) {
+  fake.parameters.resize(2);
+  load(splitManifest());
+  std::vector<HostArray> arrays = makeArrays({1, 2, 2, 32, 48});
+  std::reverse(arrays.begin(), arrays.end());
+  StatusOr<Plan> made = plan(arrays);
+  ASSERT_EQ(text(made), "");
+  EXPECT_EQ(text(made->launch(pointers, 0x30000)),
+            "expects a workspace beside all tensors, but got one that overlaps "
+            "the input 'v'\n  note: a launch writes it: pass memory that "
+            "nothing else has");
+}
+
+// (batch, seqlen, 4, heads, head_dim): o is the fourth part beside q, k and v.
+TEST_F(CudaPlanTest, takesAnOutputInTheGapsOfInputs) {
+  load(testManifest());
+  constexpr int64_t seqlen = 3, heads = 2, part = heads * 16 * 2;
+  std::vector<HostArray> arrays = makeArrays({2, heads, heads, seqlen, seqlen});
+  Numbers strides = {seqlen * 4 * heads * 16, 16, 4 * heads * 16, 1};
+  for (size_t i = 0; i < 4; ++i)
+    arrays[i] = {arrays[i].name, arrays[i].sizes, strides};
+  StatusOr<Plan> made = plan(arrays);
+  ASSERT_EQ(text(made), "");
+  auto launch = [&](DevicePointer o) {
+    return text(made->launch(
+        {{0x1000, 0x1000 + part, 0x1000 + 2 * part, o, 0x5000}}, 0));
+  };
+  EXPECT_EQ(launch(0x1000 + 3 * part), "");
+  EXPECT_TRUE(launch(0x1000 + 2 * part).starts_with("expects the output 'o'"));
+  EXPECT_TRUE(launch(0x1000 + 3 * part - 16)
+                  .starts_with("expects the output 'o' in memory of its own, "
+                               "but got one that overlaps the input 'v'"));
+}
+
+// All placements of two small tensors, against the sets of their bytes.
+TEST(OverlapTest, isThatOfTheBytes) {
+  auto bytesOf = [](const PlacedTensor &tensor) {
+    std::set<DevicePointer> bytes;
+    const TensorGeometry &geometry = tensor.geometry;
+    for (int64_t i = 0; i < geometry.sizes[0]; ++i)
+      for (int64_t j = 0; j < geometry.sizes[1]; ++j)
+        for (int64_t byte = 0; byte < 2; ++byte)
+          bytes.insert(tensor.address +
+                       static_cast<DevicePointer>(
+                           2 * (geometry.offset + i * geometry.strides[0] +
+                                j * geometry.strides[1]) +
+                           byte));
+    return bytes;
+  };
+  auto make = [](Numbers sizes, Numbers strides, int64_t offset) {
+    TensorGeometry geometry;
+    geometry.sizes = sizes;
+    geometry.strides = strides;
+    geometry.offset = offset;
+    geometry.span =
+        offset + 1 + (sizes[0] - 1) * strides[0] + (sizes[1] - 1) * strides[1];
+    return geometry;
+  };
+  const TensorGeometry shapes[] = {
+      make({3, 4}, {8, 1}, 0), make({3, 4}, {4, 1}, 1),
+      make({2, 3}, {3, 5}, 0), make({4, 2}, {0, 6}, 0),
+      make({5, 1}, {7, 9}, 2), make({2, 2}, {1, 10}, 0)};
+  int64_t shared = 0, apart = 0;
+  for (const TensorGeometry &first : shapes)
+    for (const TensorGeometry &second : shapes)
+      for (DevicePointer address = 900; address < 1100; ++address) {
+        PlacedTensor a = {first, 1000}, b = {second, address};
+        std::set<DevicePointer> ofA = bytesOf(a), ofB = bytesOf(b);
+        bool isShared = std::any_of(ofA.begin(), ofA.end(), [&](auto byte) {
+          return ofB.count(byte) != 0;
+        });
+        ASSERT_EQ(shareBytes(a, b), isShared) << address;
+        ++(isShared ? shared : apart);
+      }
+  EXPECT_GT(shared, 500);
+  EXPECT_GT(apart, 500);
 }
 
 TEST_F(CudaPlanTest, launchesNothingForAnEmptyGrid) {

@@ -616,13 +616,13 @@ TEST_F(CudaTensorMapTest, aPlanIsForSeveralThreads) {
     threads.emplace_back([&, i] {
       for (int repeat = 0; repeat < 100; ++repeat)
         EXPECT_EQ(
-            text(made.launch({{i << 12, 0x2000, 0x3000, 3 * i << 12}}, 0)), "");
+            text(made.launch({{i << 12, 0x2000, 0x3000, 5 * i << 12}}, 0)), "");
     });
   for (std::thread &thread : threads)
     thread.join();
   ASSERT_EQ(fake.launches.size(), 400u);
   for (const FakeCuda::Launch &launch : fake.launches)
-    EXPECT_EQ(launch.arguments[2], 3 * launch.arguments[0]);
+    EXPECT_EQ(launch.arguments[2], 5 * launch.arguments[0]);
 }
 
 TEST_F(CudaTensorMapTest, aLaunchUnderCaptureTouchesNoStreamButItsOwn) {

@@ -17,6 +17,7 @@
 #include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/Bundle.h"
@@ -55,6 +56,20 @@ static void report(const BundleVariant &variant) {
     }
 }
 
+static void warnOfSpills(const Compilation &compilation, size_t number,
+                         size_t chip) {
+  const CompiledAttention &attention = compilation.attentions[number];
+  if (attention.explanations.empty())
+    return;
+  std::string why = explainSpills(attention.explanations[chip],
+                                  *lookupTarget(compilation.chips[chip]),
+                                  compilation.getVariant(number, chip));
+  if (!why.empty())
+    getErrorStream() << "warning: registers of " << attention.name << " on "
+                     << compilation.chips[chip] << " are spilled " << why
+                     << "\n";
+}
+
 /// For --explain, -v and --json.
 static llvm::Error explainAll(const Compilation &compilation,
                               const Options &options) {
@@ -63,8 +78,10 @@ static llvm::Error explainAll(const Compilation &compilation,
       if (options.explain)
         explain(getErrorStream(), compilation, number, chip);
       const BundleVariant *variant = compilation.getVariant(number, chip);
-      if (options.verbose && variant)
+      if (options.verbose && variant) {
         report(*variant);
+        warnOfSpills(compilation, number, chip);
+      }
     }
   if (options.json.empty())
     return llvm::Error::success();
@@ -127,9 +144,14 @@ static ExitCode write(const Compilation &compilation, const Options &options) {
 //===----------------------------------------------------------------------===//
 
 static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
-openInput(const Options &options) {
-  if (!options.shape)
-    return readInput(options.input);
+openInput(const Options &options, MLIRContext &context) {
+  if (!options.shape) {
+    auto file = readInput(options.input);
+    return file && isBytecode((*file)->getBuffer())
+               ? translateBytecode(**file, context.getDialectRegistry(),
+                                   options.allowUnregisteredDialects)
+               : std::move(file);
+  }
   llvm::Expected<Shape> shape = parseShape(*options.shape);
   if (!shape)
     return llvm::createStringError("--shape: " +
@@ -213,7 +235,7 @@ static ExitCode runTool(const Options &options, StringRef programPath) {
   TimingScope parsing = timing.nest("Parser");
   std::unique_ptr<MLIRContext> context =
       createCompilerContext(options.allowUnregisteredDialects);
-  auto file = openInput(options);
+  auto file = openInput(options, *context);
   if (!file)
     return fail(file.takeError());
   if (auto error = checkNesting((*file)->getBuffer())) {

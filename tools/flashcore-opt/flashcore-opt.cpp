@@ -5,12 +5,14 @@
 //===----------------------------------------------------------------------===//
 //
 // mlir-opt with FlashCore, and with files that are read and written as by our
-// other tools: input that is nested too deeply and a disk that is full are
-// errors, and messages show control characters of the input without colours.
+// other tools: input that is nested too deeply, damaged bytecode and a disk
+// that is full are errors, and messages show control characters of the input
+// without colours.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/InitAll.h"
+#include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/EscapedErrors.h"
 #include "flashcore/Support/ToolInit.h"
@@ -22,7 +24,7 @@ using namespace mlir::flashcore;
 
 static int fail(const llvm::Twine &text) {
   getErrorStream() << "flashcore-opt: error: " << text << "\n";
-  return EXIT_FAILURE;
+  return 2; // as other tools, for files and what the command line names
 }
 
 int flashcoreOptMain(int argc, char **argv) {
@@ -41,6 +43,11 @@ int flashcoreOptMain(int argc, char **argv) {
     return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));
 
   auto file = readInput(input);
+  if (!file)
+    return fail(llvm::toString(file.takeError()));
+  if (isBytecode((*file)->getBuffer()))
+    file = translateBytecode(**file, registry,
+                             config.shouldAllowUnregisteredDialects());
   if (!file)
     return fail(llvm::toString(file.takeError()));
   if (auto error = checkNesting((*file)->getBuffer())) {

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Support/ErrorStream.h"
+#include "flashcore/Support/ToolInit.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Config/llvm-config.h"
@@ -72,6 +73,7 @@ int flashcoreAllToolsMain(int argc, char **argv) {
     if (program == tool.name)
       return tool.entry(argc, argv);
 
+  mlir::flashcore::handleOutputErrors("flashcore");
   if (argc < 2)
     return usageError("expects a subcommand");
   llvm::StringRef first = argv[1];

@@ -301,11 +301,22 @@ TEST(ShapeTest, refusesBadNumbers) {
   for (const char *word :
        {"softcap", "softcap=", "softcap=0", "softcap=-1", "softcap=nan",
         "softcap=inf", "softcap=1e39", "softcap=1e-50", "softcap=30x"})
-    EXPECT_EQ(module(word), std::string("expects 'softcap=' and a "
-                                        "positive number of f32, but got '") +
+    EXPECT_EQ(module(word),
+              std::string("expects 'softcap=' and a number from 2^-126 to "
+                          "2^126, but got '") +
+                  word + "'");
+  // What kernels would flush, or overflow with.
+  for (const char *word : {"scale=a", "scale=1e-39", "scale=1.1754942e-38",
+                           "scale=9e37", "scale=-1e-39"})
+    EXPECT_EQ(module(word),
+              std::string("expects 'scale=' and a number from 2^-126 to "
+                          "2^126, but got '") +
+                  word + "'");
+  EXPECT_EQ(modifiers("scale=1.1754944e-38"), "scale(1.1754944e-38)");
+  for (const char *word : {"dropout=0", "dropout=-1", "dropout=nan"})
+    EXPECT_EQ(module(word), std::string("expects 'dropout=' and a positive "
+                                        "number of f32, but got '") +
                                 word + "'");
-  EXPECT_EQ(module("scale=a"), "expects 'scale=' and a positive "
-                               "number of f32, but got 'scale=a'");
   EXPECT_EQ(module("causal=left"), "expects 'causal', 'causal=bottom_right' or "
                                    "'causal=top_left', but got 'causal=left'");
   for (const char *word :

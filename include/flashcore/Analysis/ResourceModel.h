@@ -43,6 +43,10 @@ SharedRing getTileRing(const AttentionProblem &problem,
 int64_t getFragmentRegisters(const AttentionProblem &problem,
                              const ScheduleChoice &choice);
 
+/// Whether lanes that have a row of S and of O each have fewer registers than
+/// that takes: ptxas keeps the rest in local memory.
+bool mustSpill(const AttentionProblem &problem, const ScheduleChoice &choice);
+
 /// How many blocks one SM holds at once, and what allows no more.
 struct Occupancy {
   int64_t blocks = 0;

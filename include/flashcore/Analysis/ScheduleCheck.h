@@ -35,6 +35,11 @@ std::optional<std::string> checkProducts(const AttentionProblem &problem,
                                          const ScheduleChoice &choice,
                                          FieldNames names);
 
+/// Says why no schedule can work on the chip, with what to change in the
+/// problem; nothing when one can.
+std::optional<std::string> checkSupported(const AttentionProblem &problem,
+                                          const TargetInfo &target);
+
 /// Says why `choice` cannot work: the offending value, the limit and what to
 /// change; nothing when it can. All that is not seen in the IR alone is decided
 /// here.

@@ -32,6 +32,12 @@ void print(llvm::raw_ostream &os, const Explanation &explanation,
            llvm::StringRef name, const TargetInfo &target,
            const BundleVariant *variant);
 
+/// Why a thread keeps values in local memory, and what to do about it; "" where
+/// none does. Without a cubin it says what is expected.
+std::string explainSpills(const Explanation &explanation,
+                          const TargetInfo &target,
+                          const BundleVariant *variant);
+
 /// The same, with what each kernel uses, for programs.
 llvm::json::Object toJSON(const Explanation &explanation, llvm::StringRef name,
                           const TargetInfo &target,

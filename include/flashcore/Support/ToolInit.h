@@ -19,7 +19,9 @@ namespace mlir::flashcore {
 /// Lives in a tool's main function, from its first line on. Standard streams
 /// that are closed lead to /dev/null, so that no file of ours gets their number
 /// and with it messages; signals leave nothing behind; running out of memory or
-/// stack is an error with exit code 1; --version names FlashCore and LLVM.
+/// stack is an error with exit code 1; a fatal error of LLVM's, and a standard
+/// output that cannot be written, are errors with exit code 2; --version names
+/// FlashCore and LLVM.
 class ToolInit {
 public:
   /// `name` is what the tool calls itself in messages, a literal.
@@ -28,6 +30,10 @@ public:
 private:
   llvm::InitLLVM init;
 };
+
+/// When the process ends, a standard output that could not be written is an
+/// error of the tool called `name`, a literal, with exit code 2.
+void handleOutputErrors(const char *name);
 
 /// "flashcore 0.1.0, LLVM 22.1.8".
 std::string getVersion();

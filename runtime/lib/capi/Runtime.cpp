@@ -473,6 +473,16 @@ FlashCoreStatus flashcorePlanLaunch(FlashCorePlan plan,
   });
 }
 
+FlashCoreStatus flashcorePlanCheckOverlaps(FlashCorePlan plan,
+                                           const uint64_t *pointers) {
+  return with<PlanState>(plan, "a plan", [&](PlanState &state) {
+    if (!pointers)
+      return nullError("pointers");
+    size_t count = state.plan.problem().tensors().size();
+    return wrap(state.plan.checkOverlaps({pointers, count}));
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Counting
 //===----------------------------------------------------------------------===//

@@ -11,6 +11,7 @@
 
 #include "OperandChecks.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/IR/Limits.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/SetVector.h"
@@ -281,17 +282,16 @@ LogicalResult AttentionOp::verifyModifiers() {
         !(value->isFinite() && !value->isNegative() && !value->isZero()))
       return emitOpError("expects a finite positive ")
              << name << ", but got " << value->convertToFloat();
-  // C9: kernels flush subnormals, and multiply the scale by log2(e).
-  constexpr float minScale = 0x1p-126f, maxScale = 0x1p126f;
+  // C9
   if (auto scale = getSoftmaxScale())
     if (float value = scale->convertToFloat();
-        value < minScale || value > maxScale)
+        value < kLeastScale || value > kMostScale)
       return emitOpError("expects softmax_scale from 2^-126 to 2^126, but got ")
              << value;
   if (auto softcap = getSoftcap()) {
     float cap = softcap->convertToFloat(), ratio = getEffectiveScale() / cap;
-    if (cap < minScale || cap > maxScale || ratio < minScale ||
-        ratio > maxScale)
+    if (cap < kLeastScale || cap > kMostScale || ratio < kLeastScale ||
+        ratio > kMostScale)
       return emitOpError(
                  "expects softcap, and the softmax scale divided by it, "
                  "from 2^-126 to 2^126, but got ")

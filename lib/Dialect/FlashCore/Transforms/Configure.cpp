@@ -211,6 +211,8 @@ struct ConfigurePass final
         onSchedule(op, {{schedule.getChoice(), {}}, {}, getFew(op)});
       return success();
     }
+    if (auto error = checkSupported(problem, target))
+      return emitUnsupported(op) << *error;
     auto choose = [&](const AttentionProblem &problem) {
       return tuning ? chooseTunedSchedule(problem, target, options, *tuning)
                     : TunedChoice{chooseSchedule(problem, target, options), ""};

@@ -42,11 +42,18 @@ public:
   Status launch(std::span<const DevicePointer> pointers,
                 DevicePointer workspace, Stream stream = {}) const;
 
+  /// The part of a launch's checks that says whether what it writes overlaps
+  /// something else, for pointers of any memory: who copies tensors to a device
+  /// asks it of where they come from.
+  Status checkOverlaps(std::span<const DevicePointer> pointers,
+                       DevicePointer workspace = 0) const;
+
 private:
   /// What a launch looks at of each tensor, in the caller's order.
   struct PointerCheck {
     DevicePointer misaligned; ///< the bits that must be 0
     bool isNeeded;            ///< there are elements
+    DevicePointer bytes;      ///< from its first element to behind its last
     size_t tensor;            ///< its position in the bundle
   };
   /// The argument that is pointer number `pointer`, or the workspace; of a
@@ -81,6 +88,8 @@ private:
   size_t pointerNumber(std::string_view name) const;
   bool accepts(std::span<const DevicePointer> pointers,
                DevicePointer workspace) const;
+  bool mayOverlap(std::span<const DevicePointer> pointers,
+                  DevicePointer workspace) const;
   Status explain(std::span<const DevicePointer> pointers,
                  DevicePointer workspace) const;
   void describe(std::span<const DevicePointer> pointers) const;
@@ -89,6 +98,8 @@ private:
   LoadedModule *module;
   Problem call;
   std::vector<PointerCheck> checks;
+  /// The positions in `checks` of what launches write.
+  std::vector<size_t> written;
   std::vector<Kernel> kernels;
 };
 
