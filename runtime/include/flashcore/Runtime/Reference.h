@@ -174,11 +174,10 @@ StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
 /// dtype, and rounded again after each step from there (scale, the division,
-/// tanh and product of the softcap, bias, and regions), but for one past the
-/// largest value of the dtype, which stays in f32; softmax runs in f32, as
-/// do sinks, and P is rounded; P V accumulates in f32 and O is rounded. lse is
-/// that of the rounded S. Scores whose neighbours in the dtype are 1 or more
-/// apart stay f32.
+/// tanh and product of the softcap, bias, and regions), but for scores whose
+/// neighbours in the dtype are 1 or more apart, which stay f32; softmax runs in
+/// f32, as do sinks, and P is rounded; P V accumulates in f32 and O is rounded.
+/// lse is that of the rounded S.
 StatusOr<AttentionResult> computeYardstick(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 
