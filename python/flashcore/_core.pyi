@@ -132,6 +132,7 @@ def run_ptx(
     asynchronous: int,
     seed: int,
     max_instructions: int,
+    shared_base: int,
     /,
 ) -> Tuple[str, str]: ...
 def load_ptx(

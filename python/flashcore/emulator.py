@@ -28,6 +28,7 @@ Dim = Union[int, Sequence[int]]
 
 _SCHEDULES = ("seq", "skew", "random")
 _ASYNC = ("lazy", "eager", "random")
+_SHARED_BASES = ("driver", "declared")
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ def run_ptx(
     asynchronous: str = "lazy",
     seed: int = 0,
     max_instructions: int = 4_000_000_000,
+    shared_base: str = "driver",
 ) -> Report:
     """Runs one kernel of a PTX module on the CPU and says what it did wrong.
 
@@ -219,6 +221,9 @@ def run_ptx(
         (at the issue) or "random".
     seed: of what is random.
     max_instructions: warp instructions after which to stop; 0 means no limit.
+    shared_base: where dynamic shared memory begins behind the static part:
+        "driver" (at a multiple of 1024) or "declared" (at a multiple of what
+        the kernel declares, and of nothing more).
 
     Raises Error for PTX or a launch that is wrong in itself, and ValueError and
     TypeError for arguments that the kernel cannot take.
@@ -247,6 +252,7 @@ def run_ptx(
         _choice("asynchronous", asynchronous, _ASYNC),
         read("seed", seed),
         read("max_instructions", max_instructions),
+        _choice("shared_base", shared_base, _SHARED_BASES),
     )
     report = json.loads(said)
     notes = tuple(map(_finding, report["notes"]))

@@ -47,7 +47,7 @@ struct Request {
   const char *ptx = nullptr, *kernel = nullptr, *checks = nullptr;
   FlashCoreEmuDim3 grid = {}, block = {};
   unsigned long long sharedBytes = 0, maxInstructions = 0;
-  unsigned threads = 0, schedule = 0, async = 0;
+  unsigned threads = 0, schedule = 0, async = 0, sharedBase = 0;
   unsigned long long seed = 0;
   std::vector<Value> values;
 };
@@ -152,6 +152,8 @@ FlashCoreEmuStatus Session::setOptions(const Request &request) {
       request.seed));
   RETURN_ERROR(flashcoreEmuOptionsSetAsync(
       options, static_cast<FlashCoreEmuAsync>(request.async), request.seed));
+  RETURN_ERROR(flashcoreEmuOptionsSetSharedBase(
+      options, static_cast<FlashCoreEmuSharedBase>(request.sharedBase)));
   return flashcoreEmuOptionsSetCounters(options, true);
 }
 
@@ -259,12 +261,12 @@ static bool readValue(PyObject *object, Value &value) {
 static bool readRequest(PyObject *arguments, Request &request) {
   PyObject *values = nullptr;
   FlashCoreEmuDim3 &grid = request.grid, &block = request.block;
-  if (!PyArg_ParseTuple(arguments, "sz(III)(III)KO!sIIIKK", &request.ptx,
+  if (!PyArg_ParseTuple(arguments, "sz(III)(III)KO!sIIIKKI", &request.ptx,
                         &request.kernel, &grid.x, &grid.y, &grid.z, &block.x,
                         &block.y, &block.z, &request.sharedBytes, &PyList_Type,
                         &values, &request.checks, &request.threads,
                         &request.schedule, &request.async, &request.seed,
-                        &request.maxInstructions))
+                        &request.maxInstructions, &request.sharedBase))
     return false;
   request.values.resize(static_cast<size_t>(PyList_Size(values)));
   for (size_t i = 0; i < request.values.size(); ++i)
@@ -360,7 +362,7 @@ static PyObject *listKernels(PyObject *, PyObject *ptxObject) {
 static PyMethodDef functions[] = {
     {"run_ptx", runPtx, METH_VARARGS,
      "run_ptx(ptx, kernel, grid, block, shared, values, checks, threads, "
-     "schedule, async, seed, max_instructions): (json, text)"},
+     "schedule, async, seed, max_instructions, shared_base): (json, text)"},
     {"load_ptx", loadPtx, METH_VARARGS,
      "load_ptx(ptx, kernel): (name, target, parameters, block, shared)"},
     {"describe_ptx", describePtx, METH_O, "What is in a module, as JSON."},

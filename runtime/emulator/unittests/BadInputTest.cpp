@@ -204,8 +204,9 @@ TEST(BadInput, Declarations) {
             "'y'");
   EXPECT_EQ(bodyError("", ".global .pred x = 1;"),
             "4:19: error: a variable of type .pred cannot be initialised");
-  EXPECT_EQ(bodyError("", ".global .f32 x = 0d3FF0000000000000;"),
-            "4:18: error: expects a float literal of the variable's width");
+  EXPECT_EQ(bodyError("", ".global .f16 x = 1.5;"),
+            "4:18: error: a float literal cannot be of type .f16");
+  EXPECT_EQ(bodyError("", ".global .f32 x = 0d3FF0000000000000;"), "");
   EXPECT_EQ(bodyError("", ".global .align 3 .b8 x;"),
             "4:18: error: expects an alignment that is a power of two, but got "
             "3");

@@ -150,6 +150,8 @@ static void testRun(FlashCoreEmuKernel kernel) {
   EXPECT_OK(flashcoreEmuOptionsSetThreads(options, 2));
   EXPECT_OK(flashcoreEmuOptionsSetMaxInstructions(options, 1000000));
   EXPECT_OK(flashcoreEmuOptionsSetMaxSharedBytes(options, 4096));
+  EXPECT_OK(flashcoreEmuOptionsSetSharedBase(options,
+                                             FlashCoreEmuSharedBaseDeclared));
   EXPECT_OK(flashcoreEmuOptionsSetCounters(options, true));
   report = runAdd(kernel, memory, to, from, options);
   EXPECT(flashcoreEmuReportIsClean(report));
@@ -272,6 +274,9 @@ static void testErrors(FlashCoreEmuKernel kernel) {
       "but got 3");
   EXPECT_ERROR(flashcoreEmuOptionsSetAsync(options, (FlashCoreEmuAsync)3, 0),
                "but got 3");
+  EXPECT_ERROR(
+      flashcoreEmuOptionsSetSharedBase(options, (FlashCoreEmuSharedBase)2),
+      "expects a FlashCoreEmuSharedBase of 0 to 1, but got 2");
   flashcoreEmuOptionsDestroy(options);
 }
 

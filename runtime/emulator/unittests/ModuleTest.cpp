@@ -74,11 +74,33 @@ TEST(Module, RefusalsNameWhatIsMissing) {
            {"tensormap.replace.tile.rank.global.b1024.b32 [%d0], 3;",
             "tensormap.replace.tile.rank.global.b1024.b32",
             "tensor maps that a kernel changes"},
-           {"barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.aligned",
+           {"clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p0, %d0;",
+            "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
             "clusters of sm_90"},
-           {"getctarank.u64 %r0, %d1;", "getctarank.u64", "clusters of sm_90"},
-           {"ld.shared::cluster.u32 %r0, [%r1];", "ld.shared::cluster.u32",
-            "clusters of sm_90"},
+           {"mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16."
+            "f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r2,%r3}, "
+            "{%f0,%f1,%f2,%f3}, %r4, 0;",
+            "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f1",
+            "products of sparse matrices"},
+           {"mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m3.f32 "
+            "{%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, "
+            "{%f0,%f1,%f2,%f3};",
+            "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m",
+            "4- and 6-bit floats of sm_100"},
+           {"mma.sync.aligned.m16n8k32.row.col.s32.s4.s4.s32 "
+            "{%r0,%r1,%r2,%r3}, {%r4,%r5}, {%r6}, {%r0,%r1,%r2,%r3};",
+            "mma.sync.aligned.m16n8k32.row.col.s32.s4.s4.s32",
+            "products of 4-bit and 1-bit types"},
+           {"add.rn.f32x2 %d0, %d1, %d2;", "add.rn.f32x2",
+            ".f32x2 arithmetic of sm_100"},
+           {"atom.global.add.v2.f32 {%f0, %f1}, [%d0], {%f2, %f3};",
+            "atom.global.add.v2.f32", "vector atomics of sm_90"},
+           {"red.global.add.noftz.v4.f16 [%d0], {%r0, %r1, %r2, %r3};",
+            "red.global.add.noftz.v4.f16", "vector atomics of sm_90"},
+           {"redux.sync.max.f32 %f0, %f1, -1;", "redux.sync.max.f32",
+            "redux of floats of sm_100"},
+           {"cvt.rn.satfinite.e2m1x2.f32 %r0, %f0, %f1;",
+            "cvt.rn.satfinite.e2m1x2.f32", "4- and 6-bit floats of sm_100"},
            {"tcgen05.wait::ld.sync.aligned;", "tcgen05.wait::ld.sync.aligned",
             "tcgen05, the tensor memory of sm_100"},
            {"alloca.u64 %d0, 16;", "alloca.u64", "stack allocation"},
@@ -190,7 +212,7 @@ TEST(Module, DescribesWhatACallerHasToKnow) {
                ".reg .b32 %r<4>; .reg .b64 %d;\n.shared .b32 s[5];\n"
                "mov.u32 %r0, dynamic; mov.u64 %d, table; mov.u32 %r0, s;\n"
                "bar.sync 0; atom.global.add.u32 %r1, [%d], 1; ret; }\n"
-               ".entry none() { barrier.cluster.wait.aligned; }\n");
+               ".entry none() .reqnctapercluster 2 { ret; }\n");
   ASSERT_TRUE(module) << module.error().str();
   json all = json::parse(module->describe());
   EXPECT_EQ(all["version"], 1);

@@ -127,3 +127,91 @@ TEST(Parser, DirectivesOfCompilers) {
   EXPECT_EQ(numLocs, 2u);
   EXPECT_EQ(loadError(text), "");
 }
+
+TEST(Parser, ATextMayEndWithNuls) {
+  const std::string kernel = header + ".visible .entry k() { ret; }\n";
+  EXPECT_EQ(parseError(kernel + std::string(1, '\0')), "");
+  EXPECT_EQ(parseError(kernel + std::string("\0 \n\0", 4)), "");
+  EXPECT_EQ(parseError(kernel + "// end" + std::string(1, '\0')), "");
+  EXPECT_NE(parseError(kernel + std::string("\0x", 2)), "");
+  EXPECT_NE(parseError(header + std::string("\0", 1) + ".entry k() { ret; }"),
+            "");
+}
+
+/// What a constant is as a .u64.
+static std::string valueOf(const std::string &constant) {
+  RunConfig config;
+  config.block = {1, 1, 1};
+  RunResult run = runBody("mov.u64 %d0, " + constant +
+                              "; st.global.u64 [%g0], %d0;",
+                          config);
+  if (!run.error.empty())
+    return run.error;
+  return std::to_string(static_cast<int64_t>(
+      run.word(0, 0) | uint64_t(run.word(0, 1)) << 32));
+}
+
+// The values are those of ptxas 13.0.
+TEST(Parser, EvaluatesConstantExpressions) {
+  static constexpr std::pair<const char *, const char *> values[] = {
+      {"(1 << 4) | 3", "19"},
+      {"2 + 3 << 1", "10"},
+      {"8 - 3 - 2", "3"},
+      {"7 & 3 == 3", "1"},
+      {"1 | 2 ^ 3 & 4", "3"},
+      {"5 && 0 || 3", "1"},
+      {"0 ? 2 : 0 ? 4 : 5", "5"},
+      {"1 ? -5 : 3U", "-5"},
+      {"!0x100000000 + 10", "10"},
+      {"- -5", "5"},
+      {"+-5", "-5"},
+      {"-8 >> 1", "-4"},
+      {"(.u64)-8 >> 1", "9223372036854775804"},
+      {"(-1 < 1U) + 10", "10"},
+      {"-7 / 2", "-3"},
+      {"-7 / 2U", "9223372036854775804"},
+      {"-7 % 4", "1"},
+      {"-0x8000000000000000 / -1", "0"},
+      {"(~0 >> 60) + 1", "16"},
+      {"(-1 | 0) >> 1", "-1"},
+      {"1 << 64", "1"},
+      {"WARP_SZ * 2 - 1", "63"},
+      {"1.0 < 2.0", "1"},
+      {"(.s64)3U - 4 < 0", "1"}};
+  for (const auto &[constant, value] : values)
+    EXPECT_EQ(valueOf(constant), value) << constant;
+  EXPECT_NE(valueOf("1 / 0").find("division by zero"), std::string::npos);
+  EXPECT_NE(valueOf("(.u32)1").find("expects a cast to .s64 or .u64"),
+            std::string::npos);
+  EXPECT_NE(valueOf("1 + %d1").find("expects a constant, but got '%d1'"),
+            std::string::npos);
+  EXPECT_NE(valueOf("1 + 2.0").find("expects two integers or two floats"),
+            std::string::npos);
+  EXPECT_NE(valueOf(std::string(100, '(') + "1" + std::string(100, ')'))
+                .find("nested more than 64 deep"),
+            std::string::npos);
+  EXPECT_NE(valueOf(std::string(100, '~') + "1").find("more than 64 deep"),
+            std::string::npos);
+}
+
+TEST(Parser, TakesConstantsWhereverTheyMayStand) {
+  RunConfig config;
+  config.block = {1, 1, 1};
+  RunResult run = runBody(
+      "mov.f32 %f0, 0.; mov.f32 %f1, .5; mov.f32 %f2, 1.e1;"
+      "mov.f32 %f3, 1.0 + 2.0 * 3.0;"
+      "st.global.v4.f32 [%g0], {%f0, %f1, %f2, %f3};"
+      "st.global.u32 [%g0 + 4 * 4], 1 | 4; mov.u32 %r0, s + (1 << 2);"
+      "st.shared.u32 [%r0 + 16 - 8], WARP_SZ; ld.shared.u32 %r1, [s + 12];"
+      "st.global.u32 [%g0+20], %r1; ld.global.u32 %r2, [v + 4];"
+      "st.global.v2.u32 [%g0+24], {%r2, 2 + 1}; ld.global.f32 %f4, [w];"
+      "st.global.f32 [%g0+32], %f4; bar.sync 0, WARP_SZ * 1;",
+      config,
+      ".shared .align 4 .b8 s[WARP_SZ]; .global .u32 v[2] = {1, 3 * 5};"
+      ".global .f32 w = 1.5 - 1.;");
+  EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
+  const uint32_t expected[] = {0, 0x3f000000, 0x41200000, 0x40e00000, 5,
+                               32, 15,        3,          0x3f000000};
+  for (size_t i = 0; i < std::size(expected); ++i)
+    EXPECT_EQ(run.word(0, i), expected[i]) << i;
+}

@@ -224,6 +224,12 @@ typedef enum FlashCoreEmuAsync FLASHCORE_EMU_ENUM_TYPE {
   FlashCoreEmuAsyncRandom
 } FlashCoreEmuAsync;
 
+/** Where dynamic shared memory begins behind the static part. */
+typedef enum FlashCoreEmuSharedBase FLASHCORE_EMU_ENUM_TYPE {
+  FlashCoreEmuSharedBaseDriver,  /**< at a multiple of 1024 */
+  FlashCoreEmuSharedBaseDeclared /**< at what the kernel declares, no better */
+} FlashCoreEmuSharedBase;
+
 /** Options with their defaults: all checks, one thread. */
 FlashCoreEmuStatus flashcoreEmuOptionsCreate(FlashCoreEmuOptions *options);
 void flashcoreEmuOptionsDestroy(FlashCoreEmuOptions options);
@@ -250,6 +256,9 @@ flashcoreEmuOptionsSetMaxInstructions(FlashCoreEmuOptions options,
 FlashCoreEmuStatus
 flashcoreEmuOptionsSetMaxSharedBytes(FlashCoreEmuOptions options,
                                      uint64_t maxSharedBytes);
+FlashCoreEmuStatus
+flashcoreEmuOptionsSetSharedBase(FlashCoreEmuOptions options,
+                                 FlashCoreEmuSharedBase base);
 /** Whether to count instructions and memory traffic. */
 FlashCoreEmuStatus flashcoreEmuOptionsSetCounters(FlashCoreEmuOptions options,
                                                   bool counters);

@@ -389,6 +389,14 @@ flashcoreEmuOptionsSetMaxSharedBytes(FlashCoreEmuOptions options,
     object.maxSharedBytes = maxSharedBytes;
   });
 }
+FlashCoreEmuStatus
+flashcoreEmuOptionsSetSharedBase(FlashCoreEmuOptions options,
+                                 FlashCoreEmuSharedBase base) {
+  return setEnum<SharedBase>(options, "a FlashCoreEmuSharedBase", int(base), 2,
+                             [](LaunchOptions &object, SharedBase value) {
+                               object.sharedBase = value;
+                             });
+}
 FlashCoreEmuStatus flashcoreEmuOptionsSetCounters(FlashCoreEmuOptions options,
                                                   bool counters) {
   return setOption(options,

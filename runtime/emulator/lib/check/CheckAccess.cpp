@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../lower/GuessSlice.h"
 #include "../sim/Machine.h"
 #include "PlainAccess.h"
 
@@ -78,6 +79,31 @@ static void explainInFlight(Finding &finding, const Program &program,
             "need a barrier (PTX ISA 9.7.9.25.3)";
 }
 
+static const char *raceRule(const Inst &inst, const Inst &other,
+                            AccessWord earlier, bool earlierIsWrite,
+                            bool isSame, bool isGlobal) {
+  if (inst.isStrong && earlier.has(StrongAccess))
+    return "atomic, volatile, relaxed, acquire and release accesses race "
+           "unless "
+           "the scope of each includes the thread of the other and both have "
+           "one "
+           "size (PTX ISA 8.7)";
+  if (isSame)
+    return "threads that store one value to one place race, though "
+           "each outcome is the same (PTX ISA 8.7.1)";
+  if (isGlobal && earlierIsWrite && other.kind == InstKind::BulkCopy)
+    return "what a bulk store writes is there after a "
+           "cp.async.bulk.wait_group of its thread, without .read, "
+           "and may then be published (PTX ISA 9.7.9.25.4)";
+  if (isGlobal)
+    return "accesses of different threads need a barrier within a CTA, "
+           "and atomics with fences between CTAs (PTX ISA 8.9)";
+  return "other warps are ordered by bar.sync, or by a release that is "
+         "acquired, other lanes also by bar.warp.sync; shfl, vote and mma "
+         "order "
+         "nothing (PTX ISA 8.9, 9.7.13)";
+}
+
 void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
                          uint64_t address, unsigned bytes, AccessWord earlier,
                          bool earlierIsWrite, bool isWrite, Buffer *buffer) {
@@ -85,6 +111,9 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
   if (!isOn(isAsync ? CheckAsync : CheckRace))
     return;
   const Inst &otherInst = program.code[earlier.pc()];
+  if (earlierIsWrite ? otherInst.kind == InstKind::Atomic && isGuess(pcOf(inst))
+                     : inst.kind == InstKind::Atomic && isGuess(earlier.pc()))
+    return;
   bool isSame = !isAsync && earlierIsWrite &&
                 otherInst.kind == InstKind::Store &&
                 storesSame(warp, inst, lane, address, buffer);
@@ -118,23 +147,21 @@ void Machine::reportRace(Warp &warp, const Inst &inst, unsigned lane,
                     verbsOf(otherInst, earlierIsWrite)[1] +
                     " by another thread with no synchronisation in between" +
                     (isSame ? ", with the value that it has already" : "");
-  if (inst.isStrong && earlier.has(StrongAccess))
-    finding.rule =
-        "atomic, volatile, relaxed, acquire and release accesses race unless "
-        "the scope of each includes the thread of the other and both have one "
-        "size (PTX ISA 8.7)";
-  else if (isSame)
-    finding.rule = "threads that store one value to one place race, though "
-                   "each outcome is the same (PTX ISA 8.7.1)";
-  else if (buffer)
-    finding.rule = "accesses of different threads need a barrier within a CTA, "
-                   "and atomics with fences between CTAs (PTX ISA 8.9)";
-  else
-    finding.rule =
-        "other warps are ordered by bar.sync, or by a release that is "
-        "acquired, other lanes also by bar.warp.sync; shfl, vote and mma order "
-        "nothing (PTX ISA 8.9, 9.7.13)";
+  finding.rule = raceRule(inst, otherInst, earlier, earlierIsWrite, isSame,
+                          buffer != nullptr);
   addFinding(key, std::move(finding));
+}
+
+/// Whether the instruction is a load that is only what an atom.cas compares
+/// with.
+bool Machine::isGuess(uint32_t pc) {
+  const Inst &inst = program.code[pc];
+  if (inst.kind != InstKind::Load || inst.isStrong)
+    return false;
+  auto [it, isNew] = guesses.try_emplace(pc, false);
+  if (isNew)
+    it->second = isCasGuess(program, pc);
+  return it->second;
 }
 
 /// Whether memory holds what a lane is about to store.
@@ -202,9 +229,10 @@ void Machine::checkShared(Warp &warp, const Inst &inst,
   const bool asWarp = use == SharedUse::ReadAsWarp ||
                       use == SharedUse::WriteAsWarp ||
                       (isWrite && isOfWmma(inst));
-  const AccessFlag flag = use == SharedUse::Async ? AsyncAccess
-                          : inst.isStrong         ? StrongAccess
-                                                  : PlainAccess;
+  const AccessFlag flag = use == SharedUse::Async        ? AsyncAccess
+                          : inst.isStrong                ? StrongAccess
+                          : use == SharedUse::ReadAsWarp ? MatrixRead
+                                                         : PlainAccess;
   const unsigned shift = cta->shadow.grainShift;
   PlainCells cells(cta->shadow, {segments, warp.clock}, warp.index);
   forEachLane(access.lanes, [&](unsigned lane) {
@@ -292,7 +320,10 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
     uint32_t stay = 0;
     for (uint32_t rest = readers[cell]; rest; rest &= rest - 1) {
       AccessWord &read = readOf(shadow, cell, rest);
-      if (!isOrdered(read) && !isMorallyStrong(read, inst)) {
+      // No lane of a warp stores before all have loaded.
+      bool isInPlace = inst.kind == InstKind::StoreMatrix &&
+                       read.has(MatrixRead) && (rest & -rest) == me;
+      if (!isInPlace && !isOrdered(read) && !isMorallyStrong(read, inst)) {
         reportRace(warp, inst, lane, address, bytes, read, false, true,
                    nullptr);
       } else if (outlives(read, inst, isOrdered)) {
@@ -312,6 +343,30 @@ void Machine::checkSharedLane(Warp &warp, const Inst &inst, unsigned lane,
 //===----------------------------------------------------------------------===//
 // Global memory
 //===----------------------------------------------------------------------===//
+
+/// What ld.global.nc reads may be of a cache that no write reaches.
+void Machine::checkReadOnly(Warp &warp, const Inst &inst, unsigned lane,
+                            uint64_t address, unsigned bytes,
+                            AccessWord write) {
+  uint64_t key =
+      FindingSet::key(FindingKind::GlobalRace, pcOf(inst), write.pc());
+  if (isRepeated(FindingKind::GlobalRace, key))
+    return;
+  Finding finding;
+  finding.kind = FindingKind::GlobalRace;
+  finding.place = placeOf(warp, inst, 1u << lane);
+  finding.message = "reads " + nameGlobal(address, bytes) +
+                    " through the read-only path, which this kernel has "
+                    "written";
+  finding.rule = "what ld.global.nc reads must not be written while the kernel "
+                 "runs, whatever is in between (PTX ISA 9.7.9.9)";
+  finding.address = address;
+  finding.bytes = bytes;
+  finding.hasOther = true;
+  finding.other = placeOf(write);
+  finding.otherWhat = "write";
+  addFinding(key, std::move(finding));
+}
 
 void Machine::checkGlobal(Warp &warp, const Inst &inst,
                           const LaneAccess &access,
@@ -334,6 +389,11 @@ void Machine::checkGlobal(Warp &warp, const Inst &inst,
     auto isOrdered = [&](AccessWord read) {
       return known(read) || segments.isOrdered(read, warp.clock, lane);
     };
+    if (inst.isReadOnly && shadow.everWritten)
+      for (size_t cell = first; cell < first + count; ++cell)
+        if (shadow.writes[cell])
+          return checkReadOnly(warp, inst, lane, access.address[lane],
+                               access.bytes, shadow.writes[cell]);
     if (isWrite ||
         !readPlainCells(shadow, known, isOrdered, first, count, mine))
       checkGlobalLane(warp, inst, buffer, lane, offset, access.bytes, isWrite,

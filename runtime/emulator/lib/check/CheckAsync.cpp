@@ -298,6 +298,25 @@ void Machine::reportNoProxyFence(Warp &warp, const Inst &inst,
   addFinding(key, std::move(finding));
 }
 
+/// What a bulk store writes to global memory was recorded as a write of its
+/// thread, but it is there only after a wait for its group.
+void Machine::handToStores(Warp &warp, Buffer &buffer, const BulkCopy &copy,
+                           uint64_t address, uint64_t bytes) {
+  GlobalShadow &shadow = globalShadows[memory.indexOf(buffer)];
+  if (!shadow.writes)
+    return;
+  const AccessWord issued(warp.clock.segment, copy.pc, copy.lane);
+  const AccessWord stored(segments.add({AsyncAgent::cta(cta->index),
+                                        AsyncAgent::storesOf(warp.index),
+                                        copy.group + 1, warp.index}),
+                          copy.pc, copy.lane);
+  const uint64_t offset = address - buffer.base;
+  for (size_t cell = offset >> shadow.grainShift;
+       cell <= (offset + bytes - 1) >> shadow.grainShift; ++cell)
+    if (shadow.writes[cell] == issued)
+      shadow.writes[cell] = stored;
+}
+
 /// What a load wrote is there: from now on it happened before whatever follows
 /// a wait for its agent.
 void Machine::publishBulk(const BulkCopy &copy, uint32_t epoch,

@@ -55,6 +55,18 @@ static std::string describeProduct(Label label, const TensorTable &tensors) {
          (hasColumn ? tensors.describe(highWord(label)) : "");
 }
 
+/// The element without its coordinates along rows and columns.
+static uint32_t outerOf(const Tensor &tensor, uint32_t element,
+                        const ProductAxes &axes) {
+  uint32_t outer = element;
+  for (int i : {axes.row, axes.column}) {
+    auto along = static_cast<size_t>(i);
+    outer -= tensor.indexAlong(along, element) *
+             static_cast<uint32_t>(tensor.axes[along].stride);
+  }
+  return outer;
+}
+
 /// Asks whether a product is stored where no other of the same tensor is, and
 /// where its row and column are.
 void Machine::checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
@@ -94,28 +106,40 @@ void Machine::checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
     });
   if (axes.row < 0 || axes.column < 0)
     return;
-  uint32_t outer = element;
-  for (int i : {axes.row, axes.column}) {
-    auto along = static_cast<size_t>(i);
-    outer -= tensor->indexAlong(along, element) *
-             static_cast<uint32_t>(tensor->axes[along].stride);
-  }
   ProductPlaces &places = cta->stored.places;
-  places.select(first, outer);
+  places.select(first, outerOf(*tensor, element, axes));
   int64_t displacement = int64_t(element) - product, expected = 0;
-  if (!places.agrees(indexOf(lowWord(label)), indexOf(highWord(label)),
-                     displacement, expected))
-    report([&] {
-      auto place = static_cast<uint32_t>(product + expected);
-      return Text{"stores the product of " + describeProduct(label, tensors) +
-                      " to " + tensors.describe(*tensor, element) +
-                      ", but other products of this row and of this column "
-                      "put it " +
-                      (place < tensor->numElements
-                           ? "to " + tensors.describe(*tensor, place)
-                           : "elsewhere"),
-                  placeRule};
-    });
+  if (places.agrees(indexOf(lowWord(label)), indexOf(highWord(label)),
+                    displacement, expected)) {
+    if (displacement)
+      noteMoved(warp, inst, lane, label, *tensor, element, product);
+    return;
+  }
+  report([&] {
+    auto place = static_cast<uint32_t>(product + expected);
+    return Text{"stores the product of " + describeProduct(label, tensors) +
+                    " to " + tensors.describe(*tensor, element) +
+                    ", but other products of this row and of this column "
+                    "put it " +
+                    (place < tensor->numElements
+                         ? "to " + tensors.describe(*tensor, place)
+                         : "elsewhere"),
+                placeRule};
+  });
+}
+
+/// Rows and columns may be in an order of their own, but mostly are not.
+void Machine::noteMoved(Warp &warp, const Inst &inst, unsigned lane,
+                        Label label, const Tensor &tensor, uint32_t element,
+                        uint32_t product) {
+  find(FindingKind::MovedProducts, warp, inst, 1u << lane, [&] {
+    return Text{"stores the product of " + describeProduct(label, tensors) +
+                    " to " + tensors.describe(tensor, element) +
+                    ", and not to " + tensors.describe(tensor, product),
+                "results lie mostly where the rows and columns lie that they "
+                "are products of; an order of their own is no fault if it is "
+                "wanted"};
+  });
 }
 
 /// Reports an element of a tensor that goes where products go.

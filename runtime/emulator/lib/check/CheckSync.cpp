@@ -191,6 +191,15 @@ void Machine::learnFromBarrier(Warp &warp, const CtaBarrier &barrier) {
   tick(warp);
 }
 
+/// The same of the barrier of the cluster, where threads may go on between
+/// their arrival and their wait: what they do there is not ordered.
+void Machine::learnFromCluster(Warp &warp, const CtaBarrier &barrier) {
+  for (unsigned u = 0; u < numWarps; ++u)
+    warp.clock.known[u] = std::max(warp.clock.known[u], barrier.joined[u]);
+  if (barrier.knowledge)
+    join(warp.clock.all, barrier.knowledge);
+}
+
 //===----------------------------------------------------------------------===//
 // Fences, releases and acquires
 //===----------------------------------------------------------------------===//

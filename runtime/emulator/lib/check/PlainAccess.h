@@ -64,12 +64,18 @@ private:
 };
 
 /// An earlier read and one of another lane in the same segment: to a later
-/// write, the weak one of them counts.
+/// write, the weak one of them counts, and one by lanes rather than ldmatrix.
 inline AccessWord merged(AccessWord earlier, AccessWord read) {
-  AccessWord weak = earlier.has(StrongAccess) ? read : earlier;
+  auto isMild = [](AccessWord word) {
+    return word.has(StrongAccess) || word.has(MatrixRead);
+  };
+  AccessWord weak = isMild(earlier) ? read : earlier;
+  uint32_t flags = PlainAccess;
+  for (AccessFlag flag : {StrongAccess, MatrixRead})
+    if (earlier.has(flag) && read.has(flag))
+      flags |= flag;
   return {read.segment(), weak.pc(),
-          earlier.lane() == read.lane() ? read.lane() : severalLanes,
-          weak.has(StrongAccess) ? StrongAccess : PlainAccess};
+          earlier.lane() == read.lane() ? read.lane() : severalLanes, flags};
 }
 
 /// Shadow of shared memory as one access sees it. Where nothing is in conflict,

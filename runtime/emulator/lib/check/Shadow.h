@@ -38,6 +38,8 @@ enum AccessFlag : uint32_t {
   StrongAccess = 1u << 30,
   /// A strong read of an earlier value than the one that stands there now.
   StaleRead = 1u << 29,
+  /// A read by ldmatrix, which all lanes of a warp end together.
+  MatrixRead = 1u << 28,
 };
 
 /// segment:32 | flags:6 | lane:6 | pc:20; zero means "never".

@@ -295,6 +295,35 @@ bool Lowering::lowerProxyFence() {
   return true;
 }
 
+/// barrier.cluster.arrive{.release,.relaxed}{.aligned} and
+/// barrier.cluster.wait{.acquire}{.aligned}
+bool Lowering::lowerClusterBarrier() {
+  bool isWait = mods.take("wait");
+  if ((!isWait && !mods.take("arrive")) || !expectOperands(0))
+    return failHere("expects barrier.cluster.arrive or barrier.cluster.wait");
+  bool isRelaxed = !isWait && mods.take("relaxed");
+  mods.take(isWait ? "acquire" : "release");
+  Inst &out = emit(isWait ? InstKind::ClusterWait : InstKind::ClusterArrive,
+                   InstClass::Barrier);
+  out.isRelease = !isWait && !isRelaxed;
+  out.aligned = mods.take("aligned");
+  return true;
+}
+
+/// getctarank{.shared::cluster}.type d, a. There is one CTA in the cluster.
+bool Lowering::lowerGetCtaRank() {
+  takeSharedSpace();
+  ScalarType type = mods.takeType();
+  uint32_t d, a;
+  if ((type != ScalarType::U32 && type != ScalarType::U64) ||
+      !expectOperands(2))
+    return failHere("expects getctarank{.shared::cluster}.{u32,u64} d, a");
+  if (!addressSource(1, type, a) || !dest(0, ScalarType::U32, d))
+    return false;
+  emitAlu(AluOp::MovB32, InstClass::Integer, {d, constant(4, 0)});
+  return true;
+}
+
 /// elect.sync d|p, membermask
 bool Lowering::lowerElect() {
   if (!mods.take("sync") || !expectOperands(2))

@@ -271,7 +271,7 @@ bool Lowering::lowerBarrier() {
     return true;
   }
   if (mods.take("cluster"))
-    return failHere("barrier.cluster needs sm_90, which is not supported yet");
+    return lowerClusterBarrier();
   mods.take("cta");
   bool aligned = mods.take("aligned") || isBar;
   int mode = mods.takeOneOf({"sync", "arrive", "red"});

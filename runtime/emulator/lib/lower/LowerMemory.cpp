@@ -20,10 +20,11 @@ using namespace flashcore::emu;
 bool Lowering::takeSpace(StateSpace &space) {
   static constexpr StateSpace spaces[] = {
       StateSpace::Global, StateSpace::Shared, StateSpace::Shared,
-      StateSpace::Local,  StateSpace::Param,  StateSpace::Param,
-      StateSpace::Param,  StateSpace::Const};
-  int index = mods.takeOneOf({"global", "shared", "shared::cta", "local",
-                              "param", "param::entry", "param::func", "const"});
+      StateSpace::Shared, StateSpace::Local,  StateSpace::Param,
+      StateSpace::Param,  StateSpace::Param,  StateSpace::Const};
+  int index = mods.takeOneOf({"global", "shared", "shared::cta",
+                              "shared::cluster", "local", "param",
+                              "param::entry", "param::func", "const"});
   space = index < 0 ? StateSpace::Generic : spaces[index];
   return true;
 }
@@ -40,6 +41,13 @@ bool Lowering::takeSemantics(Inst &out) {
   out.isAcquire = order == 3 || order == 5;
   out.isRelease = order == 4 || order == 5;
   return true;
+}
+
+static void copySemantics(const Inst &from, Inst &to) {
+  to.isStrong = from.isStrong;
+  to.scope = from.scope;
+  to.isAcquire = from.isAcquire;
+  to.isRelease = from.isRelease;
 }
 
 void Lowering::dropCacheHints() {
@@ -85,6 +93,7 @@ bool Lowering::lowerLoadStore() {
   StateSpace space;
   takeSemantics(proto);
   takeSpace(space);
+  bool isReadOnly = mods.has("nc");
   dropCacheHints();
   int vector = mods.takeOneOf({"v2", "v4", "v8"});
   unsigned length = vector < 0 ? 1 : 2u << vector;
@@ -132,10 +141,8 @@ bool Lowering::lowerLoadStore() {
   out.vectorLength = static_cast<uint8_t>(length);
   out.regBytes = static_cast<uint8_t>(regBytes);
   out.signExtend = isSignedType(type);
-  out.isStrong = proto.isStrong;
-  out.scope = proto.scope;
-  out.isAcquire = proto.isAcquire;
-  out.isRelease = proto.isRelease;
+  copySemantics(proto, out);
+  out.isReadOnly = isReadOnly;
   setOperands(out, operands, isStore ? 0 : length);
   return true;
 }
@@ -181,10 +188,8 @@ bool Lowering::lowerAtomic() {
   out.imm = addr.offset;
   out.addressIs64 = addr.is64;
   out.elementBytes = out.regBytes = static_cast<uint8_t>(bytes);
+  copySemantics(proto, out);
   out.isStrong = true;
-  out.scope = proto.scope;
-  out.isAcquire = proto.isAcquire;
-  out.isRelease = proto.isRelease;
   out.noResult = isRed;
   setOperands(out, {d, addr.granule, b, isCas ? c : b}, 1);
   return true;

@@ -130,14 +130,9 @@ static uint64_t alignUp(uint64_t value, uint64_t align) {
   return (value + align - 1) / align * align;
 }
 
-/// Exactly the declared alignment and not more, with a gap behind: code that
-/// relies on a better alignment, or runs past the end, is then caught.
 uint64_t Lowering::placeShared(const PtxVariable &variable) {
-  constexpr uint64_t gap = 16;
   uint64_t align = variable.align;
-  uint64_t offset = alignUp(sharedCursor + gap, align);
-  if (offset % (2 * align) == 0)
-    offset += align;
+  uint64_t offset = placeBehind(sharedCursor, align);
   sharedCursor = offset + variable.bytes;
   program.staticSharedBytes =
       alignUp(program.staticSharedBytes, align) + variable.bytes;
@@ -324,6 +319,7 @@ bool Lowering::run(std::string_view kernelName) {
   program.target = module.target;
   std::copy_n(kernel->reqntid, 3, program.reqntid);
   std::copy_n(kernel->maxntid, 3, program.maxntid);
+  program.isExplicitCluster = kernel->isExplicitCluster;
   program.maxRegisters = kernel->maxRegisters;
   program.minCtas = kernel->minCtas;
   pushScope(); // of the module
@@ -457,17 +453,11 @@ bool Lowering::resolveFixups() {
 }
 
 void Lowering::finish() {
-  // Dynamic shared memory follows the static variables, at exactly its
-  // alignment like them.
-  uint64_t offset = alignUp(sharedCursor + 16, dynamicAlign);
-  if (offset % (2 * uint64_t(dynamicAlign)) == 0)
-    offset += dynamicAlign;
-  program.dynamicSharedOffset = offset;
-  for (uint32_t index : dynamicRefs)
-    program.constants[index].bits += offset;
+  program.sharedEnd = sharedCursor;
+  program.dynamicSharedAlign = dynamicAlign;
   if (hasDynamic)
     program.shared.push_back(
-        {"dynamic shared memory", offset, 0, dynamicAlign, true, {}, {}});
+        {"dynamic shared memory", 0, 0, dynamicAlign, true, {}, {}});
   program.staticSharedBytes = alignUp(program.staticSharedBytes, dynamicAlign);
 
   uint32_t maxFile = 0;

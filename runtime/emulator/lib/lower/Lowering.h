@@ -301,6 +301,8 @@ private:
   bool lowerPlainBulkCopy(bool isLoad);
   bool lowerTileCopy(bool isLoad, unsigned rank);
   bool lowerProxyFence();
+  bool lowerClusterBarrier();
+  bool lowerGetCtaRank();
   bool lowerElect();
   bool lowerMapa();
   bool lowerGridDependency();
@@ -326,8 +328,6 @@ private:
   std::vector<Fixup> fixups;
   std::map<std::pair<unsigned, uint64_t>, uint32_t> constants;
   std::map<std::pair<unsigned, unsigned>, uint32_t> specials;
-  /// Constants to which the start of dynamic shared memory is added.
-  std::vector<uint32_t> dynamicRefs;
   std::map<std::pair<unsigned, int64_t>, uint32_t> dynamicConstants;
   std::unordered_map<const PtxVariable *, uint32_t> globalIndices;
   uint64_t globalBytes = 0;

@@ -13,7 +13,6 @@
 #include "Lowering.h"
 
 #include <charconv>
-#include <cstring>
 
 using namespace flashcore::emu;
 
@@ -145,8 +144,7 @@ uint32_t Lowering::addressConstant(const Symbol &symbol, bool generic,
         dynamicConstants.insert({{bytes + generic * 16, offset}, 0});
     if (inserted) {
       it->second = fresh(base + static_cast<uint64_t>(offset));
-      dynamicRefs.push_back(
-          static_cast<uint32_t>(program.constants.size() - 1));
+      program.constants.back().isDynamicShared = true;
     }
     return it->second;
   }
@@ -202,21 +200,7 @@ bool Lowering::immediate(const PtxOperand &operand, ScalarType type,
     return fail(operand.loc,
                 std::string("a float literal cannot be of type .") +
                     typeName(type));
-  if (operand.isDouble && wants32) {
-    double value;
-    std::memcpy(&value, &bits, sizeof value);
-    float narrow = static_cast<float>(value);
-    uint32_t narrowBits;
-    std::memcpy(&narrowBits, &narrow, sizeof narrow);
-    bits = narrowBits;
-  } else if (!operand.isDouble && wants64) {
-    uint32_t narrowBits = static_cast<uint32_t>(bits);
-    float narrow;
-    std::memcpy(&narrow, &narrowBits, sizeof narrow);
-    double value = narrow;
-    std::memcpy(&bits, &value, sizeof value);
-  }
-  granule = constant(bytes, bits);
+  granule = constant(bytes, floatLiteralBits(operand, wants64));
   return true;
 }
 
@@ -253,6 +237,19 @@ static constexpr SpecialName specialNames[] = {
     {"%lanemask_ge", SpecialReg::LanemaskGe},
     {"%dynamic_smem_size", SpecialReg::DynamicSmemSize},
     {"%total_smem_size", SpecialReg::TotalSmemSize},
+    // Each CTA is a cluster.
+    {"%clusterid.x", SpecialReg::CtaidX},
+    {"%clusterid.y", SpecialReg::CtaidY},
+    {"%clusterid.z", SpecialReg::CtaidZ},
+    {"%nclusterid.x", SpecialReg::NctaidX},
+    {"%nclusterid.y", SpecialReg::NctaidY},
+    {"%nclusterid.z", SpecialReg::NctaidZ},
+    {"%cluster_ctaid.x", SpecialReg::ClusterCtaid},
+    {"%cluster_ctaid.y", SpecialReg::ClusterCtaid},
+    {"%cluster_ctaid.z", SpecialReg::ClusterCtaid},
+    {"%cluster_nctaid.x", SpecialReg::ClusterNctaid},
+    {"%cluster_nctaid.y", SpecialReg::ClusterNctaid},
+    {"%cluster_nctaid.z", SpecialReg::ClusterNctaid},
     {"%cluster_ctarank", SpecialReg::ClusterCtaid},
     {"%cluster_nctarank", SpecialReg::ClusterNctaid},
 };
@@ -307,8 +304,8 @@ bool Lowering::sourceOf(const PtxOperand &operand, ScalarType type,
       operand.kind == PtxOperand::Kind::Float)
     return immediate(operand, type, granule);
   if (operand.kind == PtxOperand::Kind::Symbol && !lookup(operand.name)) {
-    if (operand.name == "WARP_SZ") {
-      granule = constant(typeBytes(type), warpSize);
+    if (operand.name == "%is_explicit_cluster" && type == ScalarType::Pred) {
+      granule = constant(0, program.isExplicitCluster);
       return true;
     }
     unsigned bytes = typeBytes(type);

@@ -11,6 +11,7 @@
 
 #include "flashcore/Emulator/Ptx.h"
 
+#include <algorithm>
 #include <iterator>
 
 using namespace flashcore::emu;
@@ -46,8 +47,6 @@ static constexpr Feature opcodes[] = {
     {"red.async", "asynchronous reductions of sm_90"},
     {"wgmma.mma_async.sp", "products of sparse matrices"},
     {"tcgen05", "tcgen05, the tensor memory of sm_100"},
-    {"barrier.cluster", clusters},
-    {"getctarank", clusters},
     {"clusterlaunchcontrol", clusters},
     {"multimem", "multicast memory of sm_90"},
     {"alloca", stack},
@@ -77,12 +76,73 @@ static constexpr Feature opcodes[] = {
     {"vshr", video},
     {"vmad", video}};
 
+namespace {
+/// A modifier that only some chips, or nobody here, knows.
+struct Variant {
+  /// Up to the first dot; of any opcode if empty.
+  std::string_view base, modifier, name;
+};
+} // namespace
+
+static constexpr std::string_view sparse = "products of sparse matrices";
+static constexpr std::string_view scaled = "block-scaled products of sm_120";
+static constexpr std::string_view narrow = "4- and 6-bit floats of sm_100";
+static constexpr std::string_view small = "products of 4-bit and 1-bit types";
+static constexpr std::string_view vectorAtomics = "vector atomics of sm_90";
+static constexpr std::string_view wideAtomics = "atomics of 128 bits of sm_90";
+static constexpr std::string_view bytes = "matrices of bytes of sm_100";
+
+static constexpr Variant variants[] = {
+    {"", "f32x2", ".f32x2 arithmetic of sm_100"},
+    {"mma", "sp", sparse},
+    {"mma", "sp::ordered_metadata", sparse},
+    {"mma", "block_scale", scaled},
+    {"mma", "kind::mxf8f6f4", scaled},
+    {"mma", "kind::mxf4", scaled},
+    {"mma", "kind::mxf4nvf4", scaled},
+    {"mma", "kind::f8f6f4", narrow},
+    {"mma", "s4", small},
+    {"mma", "u4", small},
+    {"mma", "b1", small},
+    {"mma", "f64", "products of f64"},
+    {"mma", "m8n8k4", "mma of m8n8k4"},
+    {"mma", "m8n8k16", "mma of m8n8k16"},
+    {"cvt", "e2m1x2", narrow},
+    {"cvt", "e2m3x2", narrow},
+    {"cvt", "e3m2x2", narrow},
+    {"cvt", "e2m1x4", narrow},
+    {"cvt", "e2m3x4", narrow},
+    {"cvt", "e3m2x4", narrow},
+    {"cvt", "ue8m0x2", "scales of ue8m0 of sm_100"},
+    {"cvt", "rs", "stochastic rounding of sm_100"},
+    {"redux", "f32", "redux of floats of sm_100"},
+    {"ldmatrix", "m16n16", bytes},
+    {"ldmatrix", "m8n16", bytes},
+    {"stmatrix", "m16n8", bytes},
+    {"atom", "v2", vectorAtomics},
+    {"atom", "v4", vectorAtomics},
+    {"atom", "v8", vectorAtomics},
+    {"red", "v2", vectorAtomics},
+    {"red", "v4", vectorAtomics},
+    {"red", "v8", vectorAtomics},
+    {"atom", "b128", wideAtomics}};
+
+static bool isOf(const Variant &variant, std::string_view opcode) {
+  size_t dot = opcode.find('.');
+  if (!variant.base.empty() && opcode.substr(0, dot) != variant.base)
+    return false;
+  while (dot != std::string_view::npos) {
+    size_t next = opcode.find('.', dot + 1);
+    if (opcode.substr(dot + 1, next - dot - 1) == variant.modifier)
+      return true;
+    dot = next;
+  }
+  return false;
+}
+
 static constexpr Feature registers[] = {
     {"%envreg", "the environment registers of the driver"},
     {"%pm", counters},
-    {"%cluster", clusters},
-    {"%ncluster", clusters},
-    {"%is_explicit_cluster", clusters},
     {"%current_graph_exec", "device graphs"}};
 
 static constexpr Feature functions[] = {
@@ -97,13 +157,19 @@ std::string_view flashcore::emu::unsupportedFeature(std::string_view opcode) {
         (opcode.size() == size || opcode[size] == '.'))
       return feature.name;
   }
+  for (const Variant &variant : variants)
+    if (isOf(variant, opcode))
+      return variant.name;
   // In a cluster of one CTA these reach its own memory.
-  bool ownCluster = opcode.starts_with("cvta.") ||
-                    opcode.starts_with("mbarrier.") ||
-                    opcode.starts_with("cp.async.bulk.") ||
-                    opcode.starts_with("fence.") || opcode.starts_with("mapa");
+  static constexpr std::string_view ownCluster[] = {
+      "cvta.",  "isspacep.", "mbarrier.",  "cp.async.bulk.",
+      "fence.", "mapa.",     "ld.",        "st.",
+      "atom.",  "red.",      "getctarank."};
+  bool isOwn = std::any_of(
+      std::begin(ownCluster), std::end(ownCluster),
+      [&](std::string_view start) { return opcode.starts_with(start); });
   if (opcode.find("multicast::cluster") != std::string_view::npos ||
-      (!ownCluster && opcode.find("::cluster") != std::string_view::npos))
+      (!isOwn && opcode.find("::cluster") != std::string_view::npos))
     return clusters;
   return {};
 }

@@ -11,6 +11,7 @@
 
 #include "Lexer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -49,11 +50,16 @@ Token Lexer::bad(size_t start, const char *why) {
   return make(Token::Kind::Bad, start);
 }
 
-/// Skips blanks and comments; false at an unterminated comment.
+/// Skips blanks and comments; false at an unterminated comment. As a C string,
+/// which is what a driver takes, a text may end with NULs.
 bool Lexer::skipBlanks() {
+  constexpr std::string_view ends("\0 \t\r\n\f\v", 7);
   while (pos < text.size()) {
     char c = text[pos];
-    if (c == '\n') {
+    if (c == '\0' &&
+        text.find_first_not_of(ends, pos) == std::string_view::npos)
+      pos = text.size();
+    else if (c == '\n') {
       lineStart = ++pos;
       ++line;
     } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
@@ -95,6 +101,24 @@ Token Lexer::lexHexFloat(size_t start, bool isDouble) {
   return token;
 }
 
+/// 1.5, 1e-3, and without digits on one side of the point.
+Token Lexer::lexDecimalFloat(size_t start) {
+  double number = 0;
+  auto [end, error] =
+      std::from_chars(text.data() + start, text.data() + text.size(), number);
+  pos = static_cast<size_t>(end - text.data());
+  if (error != std::errc())
+    return bad(start, "float does not fit 64 bits");
+  Token token = make(Token::Kind::Double, start);
+  std::memcpy(&token.value, &number, sizeof number);
+  return token;
+}
+
+Token Lexer::floatFrom(const Token &dotted) {
+  size_t start = static_cast<size_t>(dotted.text.data() - text.data());
+  return lexDecimalFloat(start);
+}
+
 Token Lexer::lexNumber(size_t start) {
   char second = pos + 1 < text.size() ? text[pos + 1] : '\0';
   if (text[pos] == '0' && (second == 'f' || second == 'F'))
@@ -126,25 +150,14 @@ Token Lexer::lexNumber(size_t start) {
   if (pos == firstDigit)
     return bad(start, "expects a digit");
 
-  bool isDecimalFloat =
-      base == 10 && pos < text.size() &&
-      ((text[pos] == '.' && pos + 1 < text.size() && isDigit(text[pos + 1])) ||
-       text[pos] == 'e' || text[pos] == 'E');
-  if (isDecimalFloat) {
-    double number = 0;
-    auto [end, error] =
-        std::from_chars(text.data() + start, text.data() + text.size(), number);
-    pos = static_cast<size_t>(end - text.data());
-    if (error != std::errc())
-      return bad(start, "float does not fit 64 bits");
-    Token token = make(Token::Kind::Double, start);
-    std::memcpy(&token.value, &number, sizeof number);
-    return token;
-  }
-  if (pos < text.size() && (text[pos] == 'U' || text[pos] == 'u'))
-    ++pos;
+  if (base == 10 && pos < text.size() &&
+      (text[pos] == '.' || text[pos] == 'e' || text[pos] == 'E'))
+    return lexDecimalFloat(start);
+  bool isUnsigned = pos < text.size() && (text[pos] == 'U' || text[pos] == 'u');
+  pos += isUnsigned;
   Token token = make(Token::Kind::Integer, start);
   token.value = value;
+  token.isUnsigned = isUnsigned || value > INT64_MAX;
   return token;
 }
 
@@ -187,7 +200,12 @@ Token Lexer::next() {
     return make(Token::Kind::Dotted, start);
   }
   if (c > 0 && std::strchr("@!,;:()[]{}<>|=+-*/~&%^?", c)) {
-    ++pos;
+    constexpr std::string_view pairs[] = {
+        "<<", ">>", "<=", ">=", "==", "!=", "&&", "||"};
+    pos += std::find(std::begin(pairs), std::end(pairs), text.substr(pos, 2)) !=
+                   std::end(pairs)
+               ? 2
+               : 1;
     return make(Token::Kind::Punct, start);
   }
   return bad(start, "unexpected character");

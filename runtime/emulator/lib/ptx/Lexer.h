@@ -36,8 +36,12 @@ struct Token {
   SrcLoc loc;
   /// Integer: the value; Float and Double: the bits.
   uint64_t value = 0;
+  /// Integer: of type .u64, by its suffix or its size.
+  bool isUnsigned = false;
 
-  bool is(char c) const { return kind == Kind::Punct && text[0] == c; }
+  bool is(char c) const {
+    return kind == Kind::Punct && text.size() == 1 && text[0] == c;
+  }
   /// What follows the dot; empty for other tokens.
   std::string_view dottedWord() const {
     return kind == Kind::Dotted ? text.substr(1) : std::string_view();
@@ -53,6 +57,8 @@ public:
 
   /// The next token; Bad tokens leave the reason in badReason().
   Token next();
+  /// The float that begins with a token `.5`, which elsewhere is a modifier.
+  Token floatFrom(const Token &dotted);
   const char *badReason() const { return reason; }
 
 private:
@@ -60,6 +66,7 @@ private:
   Token make(Token::Kind kind, size_t start) const;
   Token lexNumber(size_t start);
   Token lexHexFloat(size_t start, bool isDouble);
+  Token lexDecimalFloat(size_t start);
   Token lexString(size_t start);
   Token bad(size_t start, const char *why);
 

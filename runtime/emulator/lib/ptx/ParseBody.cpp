@@ -176,24 +176,24 @@ bool Parser::parseInstruction(PtxFunction &function) {
 //===----------------------------------------------------------------------===//
 
 bool Parser::parseOperands(PtxInstruction &inst) {
-  bool more = !token.is(';');
+  bool more = !token.is(';'), ofCall = inst.opcode.starts_with("call");
   while (more) {
     if (inst.operands.size() >= maxOperands)
       return fail(token.loc, "instruction has too many operands");
     inst.operands.emplace_back();
-    if (!parseOperand(inst.operands.back()) || !consume(',', more))
+    if (!parseOperand(inst.operands.back(), ofCall) || !consume(',', more))
       return false;
   }
   return expect(';', "after an instruction");
 }
 
-bool Parser::parseOperand(PtxOperand &operand) {
+bool Parser::parseOperand(PtxOperand &operand, bool ofCall) {
   operand.loc = token.loc;
   if (token.is('['))
     return parseAddress(operand);
   if (token.is('{'))
     return parseList(operand, '}');
-  if (token.is('(')) {
+  if (token.is('(') && ofCall) {
     operand.isTuple = true;
     return parseList(operand, ')');
   }
@@ -231,34 +231,13 @@ bool Parser::parseList(PtxOperand &operand, char close) {
   return expect(close, "after a vector");
 }
 
-bool Parser::parseNumber(PtxOperand &operand, bool negative) {
-  bool isFloat = token.kind != Token::Kind::Integer;
-  operand.kind = isFloat ? PtxOperand::Kind::Float : PtxOperand::Kind::Int;
-  operand.isDouble = token.kind == Token::Kind::Double;
-  uint64_t bits = token.value;
-  if (negative && !isFloat)
-    bits = 0 - bits;
-  else if (negative)
-    bits ^= uint64_t(1) << (operand.isDouble ? 63 : 31);
-  operand.value = static_cast<int64_t>(bits);
-  return advance();
-}
-
 bool Parser::parsePrimary(PtxOperand &operand) {
   operand.loc = token.loc;
-  bool negative = false, inverted = false;
-  if (!consume('!', operand.negated) || !consume('-', negative) ||
-      !consume('~', inverted))
+  if (startsConstant())
+    return parseConstant(operand);
+  if (!consume('!', operand.negated))
     return false;
-  if (token.kind == Token::Kind::Integer || token.kind == Token::Kind::Float ||
-      token.kind == Token::Kind::Double) {
-    if (!parseNumber(operand, negative))
-      return false;
-    if (inverted)
-      operand.value = ~operand.value;
-    return true;
-  }
-  if (token.kind != Token::Kind::Identifier || negative || inverted)
+  if (token.kind != Token::Kind::Identifier)
     return fail(token.loc, "expects an operand, but got " + describe(token));
   operand.name = token.text;
   operand.kind =
@@ -283,20 +262,23 @@ bool Parser::parsePrimary(PtxOperand &operand) {
   return parseOffset(operand);
 }
 
-/// What may follow a name: nothing, `+8`, `-8` or `+-8`.
+/// What may follow a name: nothing, `+8`, `-8`, `+-8` or `+4*2`.
 bool Parser::parseOffset(PtxOperand &operand) {
-  bool plus = false, minus = false;
-  if (!consume('+', plus) || !consume('-', minus))
-    return false;
-  operand.hasOffset = plus || minus;
+  bool plus = false;
+  operand.hasOffset = token.is('+') || token.is('-');
   if (!operand.hasOffset)
     return true;
+  if (!consume('+', plus))
+    return false;
   PtxOperand number;
-  if (token.kind != Token::Kind::Integer)
+  number.loc = token.loc;
+  if (!startsConstant())
     return fail(token.loc,
                 "expects a constant offset, but got " + describe(token));
-  if (!parseNumber(number, minus))
+  if (!parseConstant(number))
     return false;
+  if (number.kind != PtxOperand::Kind::Int)
+    return fail(number.loc, "expects an integer as an offset");
   operand.value = number.value;
   return true;
 }
@@ -310,17 +292,17 @@ bool Parser::parseAddress(PtxOperand &operand) {
     return false;
   if (token.kind == Token::Kind::Identifier) {
     operand.name = token.text;
-    if (!advance())
+    if (!advance() || !parseOffset(operand))
       return false;
-  } else if (token.kind != Token::Kind::Integer) {
-    return fail(token.loc, "expects an address, but got " + describe(token));
-  }
-  if (operand.name.empty()) {
-    operand.value = static_cast<int64_t>(token.value);
-    if (!advance())
+  } else {
+    PtxOperand number;
+    if (token.kind != Token::Kind::Integer && !token.is('('))
+      return fail(token.loc, "expects an address, but got " + describe(token));
+    if (!parseConstant(number))
       return false;
-  } else if (!parseOffset(operand)) {
-    return false;
+    if (number.kind != PtxOperand::Kind::Int)
+      return fail(operand.loc, "expects an integer as an address");
+    operand.value = number.value;
   }
   bool hasCoordinates = false;
   if (!consume(',', hasCoordinates))

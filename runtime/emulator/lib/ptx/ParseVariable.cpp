@@ -210,11 +210,14 @@ bool Parser::parseInitValue(PtxVariable &variable, size_t &offset,
   variable.init.resize(offset + size);
   if (isAddress && !parseInitAddress(variable, offset, value))
     return false;
-  if (value.kind == PtxOperand::Kind::Float &&
-      (value.isDouble ? 8u : 4u) != size)
-    return fail(value.loc, "expects a float literal of the variable's width");
+  bool isFloat = value.kind == PtxOperand::Kind::Float;
+  if (isFloat && size != 4 && size != 8)
+    return fail(value.loc, std::string("a float literal cannot be of type .") +
+                               typeName(variable.type));
+  uint64_t bits = isFloat ? floatLiteralBits(value, size == 8)
+                          : static_cast<uint64_t>(value.value);
   if (!isAddress)
-    std::memcpy(variable.init.data() + offset, &value.value,
+    std::memcpy(variable.init.data() + offset, &bits,
                 std::min<size_t>(size, 8));
   offset += size;
   return true;

@@ -55,6 +55,10 @@ bool Parser::consume(char punct, bool &found) {
 }
 
 bool Parser::parseInteger(const char *what, uint64_t max, uint64_t &value) {
+  if (token.kind == Token::Kind::Identifier && token.text == "WARP_SZ") {
+    value = warpSize;
+    return advance();
+  }
   if (token.kind != Token::Kind::Integer)
     return fail(token.loc, std::string("expects an integer as ") + what +
                                ", but got " + describe(token));
@@ -258,6 +262,8 @@ bool Parser::parseFunctionDirectives(PtxFunction &function) {
     uint32_t cluster[3];
     uint64_t number = 0;
     bool ok = true;
+    function.isExplicitCluster |=
+        word == "reqnctapercluster" || word == "explicitcluster";
     if (word == "reqntid")
       ok = parseDims(function.reqntid);
     else if (word == "maxntid")

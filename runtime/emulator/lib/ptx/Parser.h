@@ -65,12 +65,30 @@ private:
   bool parseTable(PtxFunction &function, std::string_view name);
   bool parseInstruction(PtxFunction &function);
   bool parseOperands(PtxInstruction &inst);
-  bool parseOperand(PtxOperand &operand);
+  bool parseOperand(PtxOperand &operand, bool ofCall);
   bool parsePrimary(PtxOperand &operand);
   bool parseOffset(PtxOperand &operand);
   bool parseAddress(PtxOperand &operand);
   bool parseList(PtxOperand &operand, char close);
-  bool parseNumber(PtxOperand &operand, bool negative);
+
+  // ConstantExpression.cpp.
+  struct Constant {
+    enum class Kind : uint8_t { Integer, Float, Double };
+    Kind kind = Kind::Integer;
+    bool isUnsigned = false;
+    /// Of the value; of a Float, those of an f32.
+    uint64_t bits = 0;
+  };
+  bool startsConstant() const;
+  bool parseConstant(PtxOperand &operand);
+  bool parseTernary(Constant &out);
+  bool parseBinary(unsigned level, Constant &out);
+  bool parseUnary(Constant &out);
+  bool parseConstantPrimary(Constant &out);
+  bool parseCast(Constant &out);
+  bool applyUnary(SrcLoc loc, char op, Constant &value);
+  bool applyBinary(SrcLoc loc, std::string_view op, Constant &left,
+                   const Constant &right);
 
   PtxModule &module;
   Lexer lexer;
@@ -78,6 +96,8 @@ private:
   Error firstError;
   bool hasError = false;
   unsigned depth = 0;
+  /// Of constant expressions in each other.
+  unsigned constantDepth = 0;
 };
 
 } // namespace flashcore::emu

@@ -10,6 +10,7 @@
 
 #include "flashcore/Emulator/Ptx.h"
 
+#include <bit>
 #include <iterator>
 
 using namespace flashcore::emu;
@@ -68,6 +69,18 @@ const char *flashcore::emu::spaceName(StateSpace space) {
   static constexpr const char *names[] = {"generic", "reg",    "param", "const",
                                           "global",  "shared", "local"};
   return names[static_cast<size_t>(space)];
+}
+
+uint64_t flashcore::emu::floatLiteralBits(const PtxOperand &operand,
+                                          bool asDouble) {
+  uint64_t bits = static_cast<uint64_t>(operand.value);
+  if (operand.isDouble == asDouble)
+    return bits;
+  if (asDouble)
+    return std::bit_cast<uint64_t>(
+        double(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+  return std::bit_cast<uint32_t>(
+      static_cast<float>(std::bit_cast<double>(bits)));
 }
 
 std::string Error::str(const std::string &file) const {

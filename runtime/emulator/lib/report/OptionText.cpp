@@ -91,6 +91,14 @@ static Error setAsync(LaunchOptions &options, const std::string &value) {
                               options.asyncSeed);
 }
 
+static Error setSharedBase(LaunchOptions &options, const std::string &value) {
+  if (value != "driver" && value != "declared")
+    return expects("driver or declared", value);
+  options.sharedBase =
+      value == "driver" ? SharedBase::Driver : SharedBase::Declared;
+  return {};
+}
+
 static Error setThreads(LaunchOptions &options, const std::string &value) {
   uint64_t number = 0;
   if (!parseNumber(value, number) || number > maxThreads)
@@ -111,9 +119,10 @@ Error flashcore::emu::setLaunchOption(LaunchOptions &options,
                                       const std::string &value) {
   using Setter = Error (*)(LaunchOptions &, const std::string &);
   static constexpr std::pair<std::string_view, Setter> setters[] = {
-      {"check", setCheck},       {"mma", setMma},
-      {"schedule", setSchedule}, {"async", setAsync},
-      {"threads", setThreads},   {"max-instructions", setMaxInstructions}};
+      {"check", setCheck},           {"mma", setMma},
+      {"schedule", setSchedule},     {"async", setAsync},
+      {"threads", setThreads},       {"max-instructions", setMaxInstructions},
+      {"shared-base", setSharedBase}};
   for (const auto &[known, set] : setters)
     if (name == known)
       return set(options, value);

@@ -42,7 +42,10 @@ const char *flashcore::emu::findingName(FindingKind kind) {
                                           "register-in-flight",
                                           "invalid-descriptor",
                                           "invalid-register-count",
-                                          "fragment-mismatch"};
+                                          "fragment-mismatch",
+                                          "undeclared-alignment",
+                                          "exited-threads",
+                                          "moved-products"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -64,9 +67,11 @@ Check flashcore::emu::findingCheck(FindingKind kind) {
   case FindingKind::Deadlock:
   case FindingKind::InvalidMbarrier:
   case FindingKind::InvalidRegisterCount:
+  case FindingKind::ExitedThreads:
     return CheckSync;
   case FindingKind::LayoutMismatch:
   case FindingKind::FragmentMismatch:
+  case FindingKind::MovedProducts:
     return CheckLayout;
   case FindingKind::SameValue:
     return CheckSameValue;

@@ -160,8 +160,13 @@ uint32_t Machine::checkAlignment(Warp &warp, const Inst &inst, StateSpace space,
   uint64_t low = 0;
   for (unsigned i = 0; i < warpSize; ++i)
     low |= access.lanes >> i & 1 ? access.address[i] : 0;
-  if (!(low & (access.bytes - 1)))
+  if (!(low & (access.bytes - 1))) {
+    if (space == StateSpace::Shared && access.lanes) {
+      unsigned lane = static_cast<unsigned>(std::countr_zero(access.lanes));
+      noteAlignment(warp, inst, lane, access.address[lane], access.bytes);
+    }
     return 0;
+  }
   uint32_t bad = 0;
   forEachLane(access.lanes, [&](unsigned lane) {
     bad |= access.address[lane] & (access.bytes - 1) ? 1u << lane : 0u;
@@ -182,8 +187,8 @@ uint32_t Machine::checkAlignment(Warp &warp, const Inst &inst, StateSpace space,
                 std::to_string(uint64_t(1) << std::countr_zero(address)) +
                 "-byte aligned: " + where,
             "an address must be a multiple of the access size (PTX ISA "
-            "6.4.1); shared variables stand at exactly their declared "
-            "alignment"};
+            "6.4.1); static shared variables stand at exactly their "
+            "declared alignment"};
       },
       address, access.bytes);
   return bad;

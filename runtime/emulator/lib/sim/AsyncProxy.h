@@ -22,6 +22,7 @@
 #define FLASHCORE_EMULATOR_LIB_SIM_ASYNCPROXY_H
 
 #include "../check/Shadow.h"
+#include "flashcore/Emulator/TensorMap.h"
 
 #include <deque>
 #include <map>
@@ -39,6 +40,12 @@ inline constexpr unsigned maxWarpgroups = maxWarps / warpgroupWarps;
 inline constexpr unsigned bulkReader = maxWarpgroups;
 inline constexpr unsigned numAsyncReaders = maxWarpgroups + 1;
 
+/// Bytes after which the pattern of a swizzle begins anew, at a multiple of
+/// which a tile has to begin.
+inline uint64_t swizzleAtom(TensorSwizzle swizzle) {
+  return uint64_t(128) << static_cast<unsigned>(swizzle);
+}
+
 /// The agents of a CTA, as warps of `cta`.
 struct AsyncAgent {
   static uint32_t cta(uint32_t index) { return index | 1u << 31; }
@@ -48,8 +55,13 @@ struct AsyncAgent {
   static uint32_t copiesOf(uint32_t warp) {
     return maxWarps + maxWarpgroups + warp;
   }
+  /// What bulk stores of a warp write to global memory, which comes later than
+  /// their reads of shared memory.
+  static uint32_t storesOf(uint32_t warp) {
+    return 2 * maxWarps + maxWarpgroups + warp;
+  }
   static uint32_t mbarrier(uint32_t number) {
-    return 2 * maxWarps + maxWarpgroups + number;
+    return 3 * maxWarps + maxWarpgroups + number;
   }
   /// What cp.async writes it writes as its thread would, past no proxy.
   static bool isOfProxy(const Segment &segment) {

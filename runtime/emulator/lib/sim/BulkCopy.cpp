@@ -52,8 +52,10 @@ bool Machine::isBulkShared(Warp &warp, const Inst &inst, unsigned lane,
         return address >= var.offset && bytes <= var.bytes &&
                address - var.offset <= var.bytes - bytes;
       });
-  if (isInside && address % align == 0)
+  if (isInside && address % align == 0) {
+    noteAlignment(warp, inst, lane, address, align);
     return true;
+  }
   find(
       isInside ? FindingKind::Misaligned : FindingKind::OutOfBounds, warp, inst,
       1u << lane,
@@ -88,6 +90,8 @@ uint8_t *Machine::bulkGlobal(Warp &warp, const Inst &inst, const BulkCopy &copy,
   if (!access.lanes)
     return nullptr;
   checkGlobal(warp, inst, access, buffers, /*isWrite=*/!copy.isLoad);
+  if (!copy.isLoad && isOn(CheckRace))
+    handToStores(warp, *buffers[copy.lane], copy, address, bytes);
   if (options.counters)
     (copy.isLoad ? globalReadBytes : globalWriteBytes) += bytes;
   buffer = buffers[copy.lane];
@@ -214,6 +218,7 @@ bool Machine::copyTile(Warp &warp, const Inst &inst, BulkCopy &copy) {
   copy.bytes = map.boxBytes();
   if (!isBulkShared(warp, inst, copy.lane, shared, copy.bytes, 128))
     return false;
+  noteAlignment(warp, inst, copy.lane, shared, swizzleAtom(map.swizzle));
   int64_t start[maxTensorRank];
   for (unsigned axis = 0; axis < map.rank; ++axis)
     start[axis] = warp.reg<int32_t>(ops[3 + axis])[copy.lane];
@@ -432,6 +437,9 @@ void Machine::bulkWait(Warp &warp, const Inst &inst, uint32_t lanes) {
   forEachLane(lanes, [&](unsigned lane) {
     BulkGroups &groups = async.bulk[warp.index * warpSize + lane];
     int64_t upTo = int64_t(groups.committed) - inst.imm;
+    if (!inst.aux && upTo > 0)
+      learnAgent(warp, 1u << lane, AsyncAgent::storesOf(warp.index), 1 + lane,
+                 static_cast<uint32_t>(upTo));
     if (upTo <= int64_t(groups.waited))
       return;
     groups.waited = static_cast<uint32_t>(upTo);

@@ -13,6 +13,7 @@
 #include "Machine.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace flashcore::emu;
 
@@ -20,6 +21,25 @@ void Machine::setPredicate(Warp &warp, uint32_t granule, uint32_t value,
                            uint32_t lanes) {
   uint32_t *p = warp.reg<uint32_t>(granule);
   *p = (*p & ~lanes) | (value & lanes);
+}
+
+/// Whether an instruction needs all lanes that were launched: a vote, shfl and
+/// the like wait for those of their membermask that have not exited, and a
+/// barrier for the threads that have not.
+static bool needsExited(const Inst &inst) {
+  switch (inst.kind) {
+  case InstKind::Barrier:
+  case InstKind::ClusterArrive:
+  case InstKind::ClusterWait:
+  case InstKind::BarrierWarp:
+  case InstKind::Shuffle:
+  case InstKind::Vote:
+  case InstKind::Match:
+  case InstKind::Redux:
+    return false;
+  default:
+    return true;
+  }
 }
 
 /// Sets the group aside if lanes are missing that can still come.
@@ -30,18 +50,46 @@ Machine::Step Machine::waitForLanes(Warp &warp, const Inst &inst,
     current(warp).forced &= inst.kind == InstKind::Barrier; // it asks later
     return Step::Next;
   }
-  if (uint32_t gone = missing & ~warp.live; gone && isOn(CheckSync))
+  uint32_t gone = missing & ~warp.live;
+  uint32_t numGone = static_cast<uint32_t>(std::popcount(gone));
+  if (gone && needsExited(inst) && isOn(CheckSync))
     find(FindingKind::DivergentCollective, warp, inst, gone, [&] {
-      return Text{"a collective names " + std::to_string(std::popcount(gone)) +
+      return Text{"a collective names " + std::to_string(numGone) +
                       " lanes that have exited",
                   "all lanes a collective names must execute it (PTX ISA "
-                  "9.7.13, 9.7.14: .aligned, membermask)"};
+                  "9.7.13, 9.7.14: .aligned)"};
     });
-  if (!(missing & warp.live))
+  if (!(missing & warp.live)) {
+    if (gone && !needsExited(inst))
+      noteExited(warp, inst, lanes, numGone, "lanes that the membermask names");
     return Step::Next;
+  }
   splitGuarded(warp, lanes);
   current(warp).state = LaneGroup::State::AtCollective;
   return Step::Blocked;
+}
+
+/// What goes on without them is defined from sm_70 on, but a read of what they
+/// would have written, or of their registers, is not.
+void Machine::noteExited(Warp &warp, const Inst &inst, uint32_t lanes,
+                         uint32_t threads, const char *where) {
+  if (!isOn(CheckSync))
+    return;
+  find(FindingKind::ExitedThreads, warp, inst, lanes, [&] {
+    return Text{std::to_string(threads) + " " + where +
+                    " have exited, and this goes on without them",
+                "from sm_70 on only threads that have not exited are waited "
+                "for (CUDA C++ Programming Guide, __syncthreads and __syncwarp;"
+                " PTX ISA 9.7.13)"};
+  });
+}
+
+/// Lanes have exited: collectives that waited for them look again.
+void Machine::wakeCollectives(Warp &warp) {
+  for (LaneGroup &group : warp.groups)
+    if (group.state == LaneGroup::State::AtCollective &&
+        !needsExited(program.code[group.pc]))
+      group.state = LaneGroup::State::Ready;
 }
 
 Machine::Step Machine::collective(Warp &warp, const Inst &inst,
@@ -249,6 +297,10 @@ void Machine::redux(Warp &warp, const Inst &inst, uint32_t lanes,
 
 /// Operands: d, id, thread count (0: all), predicate.
 Machine::Step Machine::barrier(Warp &warp, const Inst &inst, uint32_t lanes) {
+  if (inst.kind == InstKind::ClusterArrive)
+    return clusterArrive(warp, inst, lanes);
+  if (inst.kind == InstKind::ClusterWait)
+    return clusterWait(warp, inst, lanes);
   const uint32_t *ops = program.operands.data() + inst.firstOperand;
   if (inst.aligned) {
     // Only lanes that live can be missing; Launch.cpp reports what exited.
@@ -337,23 +389,28 @@ bool Machine::completeBarrier(CtaBarrier &barrier) {
   return barrier.arrived >= cta->liveThreads && barrier.arrived > 0;
 }
 
+/// A group that waited goes on.
+void Machine::wakeAtBarrier(Warp &warp, const CtaBarrier::Waiter &waiter) {
+  for (LaneGroup &group : warp.groups)
+    if (group.state == LaneGroup::State::AtBarrier &&
+        group.lanes == waiter.lanes && group.pc == waiter.pc) {
+      group.state = LaneGroup::State::Ready;
+      ++group.pc;
+    }
+}
+
 void Machine::releaseBarrier(CtaBarrier &barrier) {
+  if (&barrier == &cta->barriers[clusterBarrier])
+    return releaseCluster();
   CtaBarrier done = std::move(barrier);
   barrier = CtaBarrier();
   ++changes;
   ++releases;
   if (!done.expected && !done.divergent &&
-      done.threads < cta->launchedThreads && isOn(CheckSync) &&
-      !done.waiters.empty()) {
+      done.threads < cta->launchedThreads && !done.waiters.empty()) {
     const CtaBarrier::Waiter &first = done.waiters.front();
-    find(FindingKind::BarrierMismatch, cta->warps[first.warp],
-         program.code[first.pc], first.lanes, [&] {
-           return Text{std::to_string(cta->launchedThreads - done.threads) +
-                           " threads of the CTA exited and never reach this "
-                           "barrier",
-                       "without a thread count all threads of the CTA take "
-                       "part (PTX ISA 9.7.13.1)"};
-         });
+    noteExited(cta->warps[first.warp], program.code[first.pc], first.lanes,
+               cta->launchedThreads - done.threads, "threads of the CTA");
   }
   for (const CtaBarrier::Waiter &waiter : done.waiters) {
     Warp &warp = cta->warps[waiter.warp];
@@ -372,12 +429,85 @@ void Machine::releaseBarrier(CtaBarrier &barrier) {
                        ? ~0u
                        : 0u,
                    waiter.lanes);
-    for (LaneGroup &group : warp.groups)
-      if (group.state == LaneGroup::State::AtBarrier &&
-          group.lanes == waiter.lanes && group.pc == waiter.pc) {
-        group.state = LaneGroup::State::Ready;
-        ++group.pc;
-      }
+    wakeAtBarrier(warp, waiter);
     learnFromBarrier(warp, done);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// The barrier of a cluster of one CTA
+//===----------------------------------------------------------------------===//
+
+/// Arrivals and waits take turns in each thread (PTX ISA 9.7.13.4). A relaxed
+/// arrival publishes nothing.
+Machine::Step Machine::clusterArrive(Warp &warp, const Inst &inst,
+                                     uint32_t lanes) {
+  if (inst.aligned &&
+      waitForLanes(warp, inst, lanes, warp.live) == Step::Blocked)
+    return Step::Blocked;
+  uint32_t twice = lanes & (warp.clusterArrived | warp.clusterDone);
+  if (twice && isOn(CheckSync))
+    find(FindingKind::BarrierMismatch, warp, inst, twice, [] {
+      return Text{"arrives at the barrier of the cluster again without a wait",
+                  "barrier.cluster.arrive must be followed by "
+                  "barrier.cluster.wait (PTX ISA 9.7.13.4)"};
+    });
+  lanes &= ~twice;
+  CtaBarrier &barrier = cta->barriers[clusterBarrier];
+  if (!barrier.active) {
+    barrier = CtaBarrier();
+    barrier.active = true;
+  }
+  barrier.arrived += static_cast<uint32_t>(std::popcount(lanes));
+  warp.clusterArrived |= lanes;
+  if (inst.isRelease) {
+    tellBarrier(barrier, warp, lanes);
+    warp.clock.startEpoch();
+  }
+  if (completeBarrier(barrier))
+    releaseCluster();
+  return Step::Next;
+}
+
+Machine::Step Machine::clusterWait(Warp &warp, const Inst &inst,
+                                   uint32_t lanes) {
+  if (inst.aligned &&
+      waitForLanes(warp, inst, lanes, warp.live) == Step::Blocked)
+    return Step::Blocked;
+  uint32_t stray = lanes & ~(warp.clusterArrived | warp.clusterDone);
+  if (stray && isOn(CheckSync))
+    find(FindingKind::BarrierMismatch, warp, inst, stray, [] {
+      return Text{"waits at the barrier of the cluster without an arrival",
+                  "barrier.cluster.wait waits for the phase that "
+                  "barrier.cluster.arrive of the same thread is of (PTX ISA "
+                  "9.7.13.4)"};
+    });
+  if (!(lanes & warp.clusterArrived)) {
+    warp.clusterDone &= ~lanes;
+    learnFromCluster(warp, cta->clusterDone);
+    return Step::Next;
+  }
+  splitGuarded(warp, lanes);
+  current(warp).state = LaneGroup::State::AtBarrier;
+  cta->barriers[clusterBarrier].waiters.push_back(
+      {warp.index, lanes, current(warp).pc});
+  return Step::Blocked;
+}
+
+/// All threads of the cluster have arrived that have not exited.
+void Machine::releaseCluster() {
+  CtaBarrier &barrier = cta->barriers[clusterBarrier];
+  cta->clusterDone = std::move(barrier);
+  barrier = CtaBarrier();
+  ++changes;
+  ++releases;
+  for (Warp &warp : cta->warps)
+    warp.clusterDone |= std::exchange(warp.clusterArrived, 0);
+  for (const CtaBarrier::Waiter &waiter : cta->clusterDone.waiters) {
+    Warp &warp = cta->warps[waiter.warp];
+    warp.clusterDone &= ~waiter.lanes;
+    wakeAtBarrier(warp, waiter);
+    learnFromCluster(warp, cta->clusterDone);
+  }
+  cta->clusterDone.waiters.clear();
 }

@@ -287,6 +287,8 @@ Machine::Step Machine::executeOther(Warp &warp, const Inst &inst,
     systemCall(warp, inst, lanes);
     return Step::Next;
   case InstKind::Barrier:
+  case InstKind::ClusterArrive:
+  case InstKind::ClusterWait:
     return barrier(warp, inst, lanes);
   case InstKind::BarrierWarp:
   case InstKind::Shuffle:
@@ -374,10 +376,14 @@ Machine::Step Machine::exitLanes(Warp &warp, uint32_t lanes) {
     endBulk(warp);
     endProducts(warp);
   }
-  // A barrier may have been waiting for these threads only.
+  // A barrier or a collective may have been waiting for these threads only.
+  cta->barriers[clusterBarrier].arrived -=
+      static_cast<uint32_t>(std::popcount(warp.clusterArrived & lanes));
+  warp.clusterArrived &= ~lanes;
   for (CtaBarrier &waiting : cta->barriers)
     if (waiting.active && completeBarrier(waiting))
       releaseBarrier(waiting);
+  wakeCollectives(warp);
   return warp.groups.size() == 1 && stay ? Step::Jumped : Step::Blocked;
 }
 

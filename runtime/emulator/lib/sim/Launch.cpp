@@ -162,7 +162,8 @@ void Machine::setUpTemplate() {
       std::memcpy(at + lane * bytes, &bits, bytes);
   };
   for (const FrameConstant &constant : program.constants)
-    store(constant.granule, constant.bytes, constant.bits);
+    store(constant.granule, constant.bytes,
+          constant.bits + (constant.isDynamicShared ? dynamicShared : 0));
   size_t first = memory.buffers.size() - program.globals.size();
   std::unordered_map<uint32_t, unsigned> widths;
   for (const FrameConstant &constant : program.constants)
@@ -187,15 +188,27 @@ Error Machine::prepare(const Arguments &arguments) {
   return setUp();
 }
 
+/// A driver promises 1024 bytes of alignment to a kernel without static shared
+/// memory, and no more.
+void Machine::placeDynamicShared() {
+  uint64_t align = program.dynamicSharedAlign;
+  sharedVars = program.shared;
+  if (options.sharedBase == SharedBase::Driver)
+    align = std::max(align, driverSharedAlign);
+  bool isUsed = !sharedVars.empty() && sharedVars.back().isDynamic;
+  dynamicShared = placeBehind(program.sharedEnd, isUsed ? align : 1);
+  if (isUsed) {
+    sharedVars.back().offset = dynamicShared;
+    sharedVars.back().bytes = config.dynamicSharedBytes;
+  }
+  sharedSize = dynamicShared + config.dynamicSharedBytes + 64;
+}
+
 /// What each machine of a launch has for itself.
 Error Machine::setUp() {
+  placeDynamicShared();
   setUpTemplate();
   numWarps = static_cast<unsigned>((config.block.count() + 31) / 32);
-  sharedVars = program.shared;
-  for (StorageVar &var : sharedVars)
-    if (var.isDynamic)
-      var.bytes = config.dynamicSharedBytes;
-  sharedSize = program.dynamicSharedOffset + config.dynamicSharedBytes + 64;
   perPc.assign(program.code.size(), {});
   globalShadows.resize(memory.buffers.size());
   if (isOn(CheckLayout)) {
@@ -297,6 +310,7 @@ void Machine::startWarp(Cta &owner, Warp &warp) {
   std::fill(std::begin(warp.committed), std::end(warp.committed), 0u);
   warp.issuedCopies = 0;
   warp.commits.clear();
+  warp.clusterArrived = warp.clusterDone = 0;
   warp.turns = 0;
   warp.probeGap = 0;
   warp.hasActed = false;
@@ -348,6 +362,7 @@ void Machine::startCta(Cta &next, uint32_t index) {
   next.stored.reset(index);
   for (CtaBarrier &barrier : next.barriers)
     barrier = CtaBarrier();
+  next.clusterDone = CtaBarrier();
   next.messages.clear();
   if (program.usesAsyncProxy)
     setUpAsync(next);
@@ -519,7 +534,7 @@ bool Machine::unblock(Cta &owner) {
 void Machine::reportDeadlock(Cta &owner) {
   if (owner.async)
     reportWaits(owner);
-  for (unsigned id = 0; id < 16; ++id) {
+  for (unsigned id = 0; id < std::size(owner.barriers); ++id) {
     const CtaBarrier &barrier = owner.barriers[id];
     if (!barrier.active || barrier.waiters.empty() || !isOn(CheckSync))
       continue;
@@ -530,7 +545,9 @@ void Machine::reportDeadlock(Cta &owner) {
       for (const CtaBarrier::Waiter &waiter : barrier.waiters)
         text += "warp " + std::to_string(waiter.warp) + " (line " +
                 lineOf(waiter.pc) + "), ";
-      text += "wait at barrier " + std::to_string(id) + " for " +
+      text += (id == clusterBarrier
+                   ? "wait at the barrier of the cluster for "
+                   : "wait at barrier " + std::to_string(id) + " for ") +
               std::to_string(barrier.expected ? barrier.expected
                                               : owner.liveThreads) +
               " threads, but only " + std::to_string(barrier.arrived) +

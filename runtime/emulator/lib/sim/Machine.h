@@ -228,6 +228,9 @@ struct Warp {
   std::vector<AsyncCopy> copies;
   uint32_t committed[warpSize];
   uint32_t issuedCopies = 0;
+  /// Lanes that have arrived at the barrier of the cluster and not waited, in a
+  /// phase that is not complete and in one that is.
+  uint32_t clusterArrived = 0, clusterDone = 0;
   /// The latest of its cp.async.commit_group, if an mbarrier may hear of
   /// copies.
   std::deque<CopyCommit> commits;
@@ -287,7 +290,13 @@ struct Warp {
   }
 };
 
-/// One of the 16 barriers of a CTA.
+/// The barrier of the cluster, which is this CTA, among those of the CTA.
+inline constexpr unsigned clusterBarrier = 16;
+
+/// What a driver lets dynamic shared memory begin at a multiple of.
+inline constexpr uint64_t driverSharedAlign = 1024;
+
+/// One of the 16 barriers of a CTA, or that of the cluster.
 struct CtaBarrier {
   struct Waiter {
     uint32_t warp;
@@ -329,7 +338,9 @@ struct Cta {
   /// One for each two bytes of shared memory; empty without the layout check.
   std::vector<Label> labels;
   StoredProducts stored;
-  CtaBarrier barriers[16];
+  CtaBarrier barriers[clusterBarrier + 1];
+  /// What the last phase of that of the cluster has to tell who waits for it.
+  CtaBarrier clusterDone;
   /// Null unless the program has use for it.
   std::unique_ptr<AsyncState> async;
   /// What was released at addresses of shared memory.
@@ -399,6 +410,16 @@ private:
   Error checkShared() const;
   Error checkLaunch(const Arguments &arguments) const;
   void placeGlobals();
+  void placeDynamicShared();
+  // CheckAlignment.cpp.
+  struct AlignmentNeed {
+    uint64_t align = 0, offset = 0;
+    uint32_t pc = 0, cta = 0, warp = 0, lane = 0;
+  };
+  void noteAlignment(const Warp &warp, const Inst &inst, unsigned lane,
+                     uint64_t address, uint64_t align);
+  void addNeed(const AlignmentNeed &need);
+  void reportAlignment();
   void setUpTemplate();
   Error setUp();
   void startCta(Cta &cta, uint32_t index);
@@ -479,6 +500,13 @@ private:
   void arrive(Warp &warp, const Inst &inst, uint32_t lanes, uint32_t id,
               uint32_t count);
   bool completeBarrier(CtaBarrier &barrier);
+  void wakeAtBarrier(Warp &warp, const CtaBarrier::Waiter &waiter);
+  void wakeCollectives(Warp &warp);
+  Step clusterArrive(Warp &warp, const Inst &inst, uint32_t lanes);
+  Step clusterWait(Warp &warp, const Inst &inst, uint32_t lanes);
+  void releaseCluster();
+  void noteExited(Warp &warp, const Inst &inst, uint32_t lanes,
+                  uint32_t threads, const char *where);
   void releaseBarrier(CtaBarrier &barrier);
   void setPredicate(Warp &warp, uint32_t granule, uint32_t value,
                     uint32_t lanes);
@@ -535,6 +563,9 @@ private:
                   unsigned bytes, AccessWord earlier, bool earlierIsWrite,
                   bool isWrite, Buffer *buffer);
   bool isMorallyStrong(AccessWord earlier, const Inst &inst) const;
+  bool isGuess(uint32_t pc);
+  void checkReadOnly(Warp &warp, const Inst &inst, unsigned lane,
+                     uint64_t address, unsigned bytes, AccessWord write);
   bool storesSame(Warp &warp, const Inst &inst, unsigned lane, uint64_t address,
                   const Buffer *buffer) const;
   void checkLostStores(Warp &warp, const Inst &inst, StateSpace space,
@@ -552,6 +583,7 @@ private:
   void syncLanes(Warp &warp, uint32_t lanes, uint32_t members);
   void tellBarrier(CtaBarrier &barrier, const Warp &warp, uint32_t lanes);
   void learnFromBarrier(Warp &warp, const CtaBarrier &barrier);
+  void learnFromCluster(Warp &warp, const CtaBarrier &barrier);
   void fence(Warp &warp, const Inst &inst, uint32_t lanes);
   std::unordered_map<uint64_t, Message> &messagesIn(StateSpace space);
   uint64_t messageKey(StateSpace space, uint64_t address) const;
@@ -761,6 +793,8 @@ private:
                        uint64_t address, unsigned bytes, AccessWord read);
   void reportNoProxyFence(Warp &warp, const Inst &inst,
                           const ProxyAccess &access, AccessWord write);
+  void handToStores(Warp &warp, Buffer &buffer, const BulkCopy &copy,
+                    uint64_t address, uint64_t bytes);
   void publishBulk(const BulkCopy &copy, uint32_t epoch, uint32_t agent);
   void takeRegister(Warp &warp, const Inst &inst, uint32_t granule,
                     uint32_t number, bool isAccumulator);
@@ -796,6 +830,8 @@ private:
                            uint8_t *const (&hosts)[warpSize]);
   void checkStoredProduct(Warp &warp, const Inst &inst, unsigned lane,
                           Label label, const uint8_t *host);
+  void noteMoved(Warp &warp, const Inst &inst, unsigned lane, Label label,
+                 const Tensor &tensor, uint32_t element, uint32_t product);
   void checkStoredElement(Warp &warp, const Inst &inst, unsigned lane,
                           Label label, const uint8_t *host);
   void checkStoredBlank(Warp &warp, const Inst &inst, unsigned lane,
@@ -893,7 +929,10 @@ private:
   void addFinding(uint64_t key, Finding finding);
   /// Told, but no fault.
   bool isNote(FindingKind kind) const {
-    return kind == FindingKind::SameValue && !isOn(CheckSameValue);
+    return (kind == FindingKind::SameValue && !isOn(CheckSameValue)) ||
+           kind == FindingKind::UndeclaredAlignment ||
+           kind == FindingKind::ExitedThreads ||
+           kind == FindingKind::MovedProducts;
   }
   bool isRepeated(FindingKind kind, uint64_t key) {
     return (isNote(kind) ? notes : findings).countAgain(key);
@@ -914,6 +953,9 @@ private:
   std::vector<uint8_t> params;
   std::vector<StorageVar> sharedVars;
   uint64_t sharedSize = 0;
+  /// Where dynamic shared memory begins.
+  uint64_t dynamicShared = 0;
+  AlignmentNeed alignmentNeed;
   unsigned numWarps = 0;
   std::vector<char> frameTemplate;
   std::vector<uint32_t> initTemplate;
@@ -943,6 +985,8 @@ private:
   std::optional<SpinProbe> spin;
   /// By the pc of a wgmma; see checkFence.
   std::unordered_map<uint32_t, uint32_t> unfenced;
+  /// By the pc of a load; see isGuess.
+  std::unordered_map<uint32_t, bool> guesses;
 
   SegmentTable segments;
   /// How many segments there may be before those nobody needs are forgotten.

@@ -157,6 +157,7 @@ void Machine::addCounters(const Machine &other) {
   globalWriteBytes += other.globalWriteBytes;
   for (size_t pc = 0; pc < perPc.size(); ++pc)
     perPc[pc].add(other.perPc[pc]);
+  addNeed(other.alignmentNeed);
 }
 
 /// One attempt. True if it succeeded, and then the counters are in this
@@ -205,10 +206,11 @@ void Machine::runGrid() {
   if (threads > 1) {
     threadsNote = whyInTurn();
     if (threadsNote.empty() && runSpeculatively(static_cast<unsigned>(threads)))
-      return;
+      return reportAlignment();
   }
   CtaQueue queue(config.grid.count());
   run(queue);
+  reportAlignment();
   if (!halted)
     reportUndefinedStores();
 }

@@ -219,6 +219,8 @@ void Machine::noteSpinEffect(const Warp &warp, const Inst &inst) {
     spin->hasChanged = true;
     break;
   case InstKind::Barrier:
+  case InstKind::ClusterArrive:
+  case InstKind::ClusterWait:
     spin->hasChanged |= !spin->isOfCta;
     spin->barrierPc = std::min(spin->barrierPc, pcOf(inst));
     break;

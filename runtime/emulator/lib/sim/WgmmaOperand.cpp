@@ -61,6 +61,10 @@ bool Machine::checkMatrix(Warp &warp, const Inst &inst,
   access.reader = warp.index / warpgroupWarps;
   access.word = word;
   bool ok = true;
+  if (matrix.descriptor.swizzle != TensorSwizzle::None &&
+      !matrix.descriptor.base)
+    noteAlignment(warp, inst, 0, matrix.descriptor.start,
+                  swizzleAtom(matrix.descriptor.swizzle));
   matrix.forEachPiece(
       firstRow, numRows, [&](unsigned, unsigned, uint32_t address) {
         ok = ok && isBulkShared(warp, inst, 0, address, pieceBytes, pieceBytes);

@@ -149,6 +149,11 @@ static void declareMachine(CLI::App &app, ToolOptions &options) {
   declareLaunchOption(app, options, "max-instructions",
                       "Warp instructions after which to stop (default 4000 "
                       "million); 0 means no limit");
+  declareLaunchOption(app, options, "shared-base",
+                      "Where dynamic shared memory begins behind the static "
+                      "part: driver (at a multiple of 1024, the default), "
+                      "declared (at a multiple of what the kernel declares "
+                      "and of nothing more)");
   app.add_option("--max-shared", options.maxShared,
                  "Shared memory a CTA may have in bytes (default: as on the "
                  "chips of the .target)");

@@ -162,6 +162,11 @@ enum class MmaRounding : uint8_t {
 };
 enum class Schedule : uint8_t { Sequential, Skewed, Random };
 enum class AsyncMode : uint8_t { Lazy, Eager, Random };
+/// Where dynamic shared memory begins behind the static part.
+enum class SharedBase : uint8_t {
+  Driver,   // at a multiple of 1024, as a driver has it without a static part
+  Declared, // at a multiple of what the kernel declares and of nothing more
+};
 
 /// More threads than this are refused as a slip of the pen.
 inline constexpr unsigned maxThreads = 1024;
@@ -179,6 +184,7 @@ struct LaunchOptions {
   uint64_t maxInstructions = 4'000'000'000;
   /// Shared memory that a CTA may have; 0: as on the chips of the .target.
   uint64_t maxSharedBytes = 0;
+  SharedBase sharedBase = SharedBase::Driver;
   /// Stops once this many different findings are known.
   unsigned maxFindings = 100;
   /// Threads to run CTAs on; 0 means as many as the host has. CTAs that depend

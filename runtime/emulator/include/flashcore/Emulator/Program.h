@@ -23,7 +23,6 @@
 
 namespace flashcore::emu {
 
-inline constexpr unsigned warpSize = 32;
 inline constexpr unsigned granuleBytes = 64;
 /// Granule 0 takes writes to `_`; four of them, the widest register.
 inline constexpr uint32_t sinkGranule = 0;
@@ -82,6 +81,8 @@ enum class InstKind : uint8_t {
   CpAsyncWait,
   CpAsyncArrive,
   Barrier,
+  ClusterArrive,
+  ClusterWait,
   BarrierWarp,
   Shuffle,
   Vote,
@@ -245,6 +246,8 @@ struct Inst {
   bool isAcquire = false, isRelease = false;
   /// Of a strong operation or a fence.
   MemoryScope scope = MemoryScope::Device;
+  /// ld.global.nc.
+  bool isReadOnly = false;
   /// cp.async.cg.
   bool bypassesL1 = false;
   /// red, or an atom whose result is not wanted.
@@ -285,7 +288,7 @@ enum class SpecialReg : uint8_t {
   LanemaskGe,
   DynamicSmemSize,
   TotalSmemSize,
-  ClusterCtaid, // 0 outside clusters
+  ClusterCtaid, // 0 in a cluster of one
   ClusterNctaid,
   Count,
 };
@@ -294,6 +297,8 @@ struct FrameConstant {
   uint32_t granule;
   uint8_t bytes; // 0: predicate
   uint64_t bits;
+  /// Counted from the start of dynamic shared memory, which a launch places.
+  bool isDynamicShared = false;
 };
 
 struct FrameSpecial {
@@ -386,8 +391,10 @@ struct Program {
   std::vector<StorageVar> shared;
   /// Bytes of static shared memory as the assembler would lay it out.
   uint64_t staticSharedBytes = 0;
-  /// Where dynamic shared memory starts in the emulator's own layout.
-  uint64_t dynamicSharedOffset = 0;
+  /// Where static shared memory ends in the emulator's own layout.
+  uint64_t sharedEnd = 0;
+  /// What the kernel declares of dynamic shared memory.
+  uint32_t dynamicSharedAlign = 1;
   uint64_t localBytes = 0;
   /// Module variables in .global and .const, by name; placed at launch.
   std::vector<StorageVar> globals;
@@ -413,9 +420,20 @@ struct Program {
   bool usesAsyncProxy = false;
   /// It has cp.async.mbarrier.arrive.
   bool arrivesOnCopies = false;
+  /// It says how large its clusters are.
+  bool isExplicitCluster = false;
   /// .maxnreg, 0 if not given, and .minnctapersm.
   uint32_t maxRegisters = 0, minCtas = 1;
 };
+
+/// Where a variable begins behind others: at exactly its alignment and not
+/// more, with a gap between, so that code that relies on a better alignment or
+/// runs past the end is caught.
+inline uint64_t placeBehind(uint64_t end, uint64_t align) {
+  constexpr uint64_t gap = 16;
+  uint64_t offset = (end + gap + align - 1) / align * align;
+  return offset % (2 * align) == 0 ? offset + align : offset;
+}
 
 /// Checks and predecodes one kernel of a module.
 Expected<Program> lowerKernel(const PtxModule &module, std::string_view name);

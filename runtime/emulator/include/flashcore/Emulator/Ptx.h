@@ -24,6 +24,9 @@
 
 namespace flashcore::emu {
 
+/// WARP_SZ of PTX.
+inline constexpr unsigned warpSize = 32;
+
 enum class ScalarType : uint8_t {
   None,
   Pred,
@@ -98,6 +101,9 @@ struct PtxOperand {
   bool isTuple = false;
 };
 
+/// The bits of a Float operand as an f64, or as an f32.
+uint64_t floatLiteralBits(const PtxOperand &operand, bool asDouble);
+
 struct PtxInstruction {
   SrcLoc loc;
   std::string_view guard;
@@ -170,6 +176,7 @@ struct PtxFunction {
   uint32_t maxntid[3] = {0, 0, 0};
   /// CTAs of the cluster that it asks for.
   uint64_t clusterSize = 1;
+  bool isExplicitCluster = false;
   /// .maxnreg, and .minnctapersm.
   uint32_t maxRegisters = 0, minCtas = 1;
   /// Why it could not be parsed; it then has nothing but a name. Other

@@ -69,6 +69,14 @@ enum class FindingKind : uint8_t {
   InvalidRegisterCount,
   /// A wmma.mma that says of a fragment what its wmma.load did not.
   FragmentMismatch,
+  /// A note: what a kernel needs of the start of dynamic shared memory, beyond
+  /// what it declares.
+  UndeclaredAlignment,
+  /// A note: a barrier or a collective that went on without threads that had
+  /// exited.
+  ExitedThreads,
+  /// A note: products whose rows or columns have changed places.
+  MovedProducts,
 };
 const char *findingName(FindingKind kind);
 Check findingCheck(FindingKind kind);
