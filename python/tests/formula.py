@@ -4,7 +4,10 @@ import numpy
 
 
 def attention(q, k, v, causal=None, left=None, right=None, softcap=None, scale=None, bias=None):
-    """The formula in double precision: o and lse of (batch, heads, seqlen, dim)."""
+    """The formula in double precision: o and lse of (batch, heads, seqlen, dim).
+
+    Scores with a bias are sums of float32: a large mask swallows what it is added to.
+    """
     q, k, v = (array.astype(numpy.float64) for array in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = numpy.repeat(k, group, 1), numpy.repeat(v, group, 1)
@@ -13,7 +16,8 @@ def attention(q, k, v, causal=None, left=None, right=None, softcap=None, scale=N
     if softcap is not None:
         score = softcap * numpy.tanh(score / softcap)
     if bias is not None:
-        score = score + bias.astype(numpy.float64)
+        with numpy.errstate(over="ignore"):
+            score = (score + bias.astype(numpy.float64)).astype(numpy.float32).astype(numpy.float64)
     i, j = numpy.arange(queries)[:, None], numpy.arange(keys)[None]
     diagonal = i + keys - queries
     seen = numpy.ones((queries, keys), bool)

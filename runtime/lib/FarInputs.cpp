@@ -113,9 +113,8 @@ void flashcore::hideInPlanes(HostTensor &bias, uint64_t seed) {
       return;
     uint64_t row = drawBits(seed, plane, static_cast<uint64_t>(place.query()));
     int64_t bound = drawUpTo(row / 4, keys), key = place.key();
-    bool isHidden[] = {
-        true, key < bound, key >= bound,
-        drawBits(row, static_cast<uint64_t>(key)) % 8 == 0};
+    bool isHidden[] = {true, key < bound, key >= bound,
+                       drawBits(row, static_cast<uint64_t>(key)) % 8 == 0};
     if (isHidden[row % 4])
       bias.store(position, static_cast<float>(-infinity));
   });
@@ -156,8 +155,8 @@ LargeScores::LargeScores(uint64_t seed, double scale, bool isAdded)
 
 LargeScores::Row LargeScores::rowOf(int64_t head, int64_t query) const {
   constexpr double sizes[] = {1e3, 1e6, 1e5, 4e6, 1e4, 1e7};
-  uint64_t number = static_cast<uint64_t>(query) +
-                    5 * static_cast<uint64_t>(head) + seed % 6;
+  uint64_t number =
+      static_cast<uint64_t>(query) + 5 * static_cast<uint64_t>(head) + seed % 6;
   // Every fourth leaps, and is not always of the same size.
   return {isRounded ? sizes[0] : sizes[number % 6], number % 4 == 3,
           number / 12 % 2 ? -1.0 : 1.0};

@@ -119,9 +119,9 @@ TEST(FarInputsTest, masksAreThoseOfPrograms) {
       int64_t rows = 0, normal = 0;
       for (size_t row = 0; row < bias.size(); row += 96) {
         auto first = bias.begin() + static_cast<int64_t>(row);
-        rows += *first < -1e3 && std::all_of(first, first + 96, [&](double x) {
-          return x == *first;
-        });
+        rows += *first < -1e3 &&
+                std::all_of(
+                    first, first + 96, [&](double x) { return x == *first; });
         normal += std::count_if(first, first + 96,
                                 [](double x) { return std::abs(x) < 10; });
         for (auto it = first; it != first + 96; ++it)
@@ -179,7 +179,8 @@ TEST(FarInputsTest, sinksAreOfEverySize) {
     for (double sink : inputs.values("sink_logits"))
       seen.insert(std::abs(sink) < 20 ? 0 : sink);
   }
-  EXPECT_EQ(seen, (std::set<double>{-infinity, -1e30f, 0, 1e4f, 1e30f, largest}));
+  EXPECT_EQ(seen,
+            (std::set<double>{-infinity, -1e30f, 0, 1e4f, 1e30f, largest}));
 }
 
 /// The sizes of maxima of rows, in tiles of so many keys; whether some rise and
