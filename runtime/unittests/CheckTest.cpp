@@ -355,6 +355,25 @@ TEST(CheckTest, scoresAreCompared) {
   }
 }
 
+TEST(CheckTest, lseIsOfF32WhateverPIsRoundedTo) {
+  // One key: LSE is its score.
+  for (float score : {0.0f, 3.0f, -1e6f}) {
+    Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 1, 1}, {score}), v({1, 1, 1, 1}, {7}),
+        o({1, 1, 1, 1}, {7}), lse({1, 1, 1, 1}, {score});
+    AttentionInputs inputs =
+        makeInputs(q.view, k.view, v.view, 1, Causal::None);
+    const uint16_t half[] = {floatToHalf(1)};
+    inputs.q.data = half;
+    inputs.q.dtype = DType::F16;
+    AttentionOutputs outputs = {o.view, lse.view};
+    float allowed = 2e-5f * (1 + std::abs(score));
+    for (auto [error, passes] : {std::pair(0.9f, true), {1.1f, false}}) {
+      lse.values[0] = score + error * allowed;
+      EXPECT_EQ(checkOutputs(inputs, outputs)->pass(), passes) << score;
+    }
+  }
+}
+
 TEST(CheckTest, scoresWithoutRoomInTheirTypeAreInfinite) {
   // Scores of 1 and -1e9, of f16.
   Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 2, 1}, {1, 1}), v({1, 1, 2, 1}, {7, 8}),

@@ -8,9 +8,8 @@
 // the reference. The criterion is FlashAttention's: the largest error is at
 // most twice that of the same formula done in the input precision, plus 1e-5,
 // and never less than one step of the output's type at the value expected: with
-// inputs of few digits that formula may happen to be exact. A kernel may sum P
-// as rounded to the input type, so lse may be off by the unit roundoff of that
-// type more, and so may be probabilities, which follow from it.
+// inputs of few digits that formula may happen to be exact. lse is a result in
+// f32, whatever P is rounded to: it is within 2e-5, relative to 1 + |lse|.
 //
 //===----------------------------------------------------------------------===//
 
