@@ -538,7 +538,7 @@ def check_grid(bundles):
     runs += large_warpgroup_runs(bundles)
     for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
         runs += stage_runs(f"{bundle}.fcb")
-    return runs
+    return runs + far_grid.far_runs(bundles)
 
 
 # The ancestors' shapes (docs/Ladder.md): head_dim, mask and sizes, shorter on the emulator.
@@ -774,7 +774,7 @@ def warpgroup_grid(bundles):
             *dropout_runs(bundles, "warpgroups-dropout", ["--chip=sm_90a", "--product=warpgroup"]),
             *append_runs(bundles, "warpgroups-append", ["--chip=sm_90a", "--product=warpgroup"]),
             *block_runs(bundles, "warpgroups-blocks", ["--chip=sm_90a", "--product=warpgroup"]),
-            *warpgroup_persistent_runs(bundles, batch=150)]
+            *warpgroup_persistent_runs(bundles, batch=150), *far_grid.far_warpgroup_runs(bundles)]
 
 
 def emulate_grid(bundles):

@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(tidy docs fresh mutants grid defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models asan)
+steps=(tidy docs fresh mutants grid far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -28,6 +28,12 @@ grid() { # the emulator's grid of kernels, each in all orders of warps and copie
   python3 scripts/make-bundles.py --only emulate --no-cubin --out "$log/grid" --compiler $tools/flashcore-compile &&
     python3 test/Emulator/schedules.py $tools/flashcore-emu "$log/grid/emulate.json" &&
     rm -rf "$log/grid"
+}
+far() { # masks, infinities, sinks and large scores for every schedule, each with all types, head dims and masks
+  local tools=build/release/bin
+  python3 scripts/make-bundles.py --only far-whole --no-cubin --out "$log/far" --compiler $tools/flashcore-compile &&
+    $tools/flashcore-run --device=emulator --grid "$log/far/far-whole.json" &&
+    rm -rf "$log/far"
 }
 defaults() { # 500 attentions drawn at random: no default spills, none takes long
   python3 scripts/draw-defaults.py --jobs="$(nproc)" --json="$log/defaults.json"

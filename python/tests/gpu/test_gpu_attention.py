@@ -52,6 +52,36 @@ def test_sizes(queries, keys, causal):
     assert_exact_enough(result, q, k, v, causal=causal, lse=True)
 
 
+@pytest.mark.parametrize("kind", ["plain", "causal", "decode"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("mask", [-1e4, -1e9, torch.finfo(torch.float32).min])
+def test_masks_that_are_numbers(kind, dtype, mask):
+    """Keys behind a length, and the first ones of every second row."""
+    (q, k, v), options = of_kind(kind, dtype=dtype)
+    bias = torch.zeros(1, 1, q.shape[2], k.shape[2], device="cuda")
+    bias[..., k.shape[2] * 3 // 4 :] = mask
+    bias[:, :, 1::2, : k.shape[2] // 8] = mask
+    result = flashcore.attention(q, k, v, bias=bias, lse=True, **options)
+    # Where a causal row sees masked keys alone, both references sum in their own type.
+    seen = slice(k.shape[2] // 8 + 1, None) if options else slice(None)
+    rows = [x[:, :, seen] for x in result] if kind == "causal" else result
+    q, bias = (q[:, :, seen], bias[:, :, seen]) if kind == "causal" else (q, bias)
+    assert_exact_enough(tuple(rows), q, k, v, bias=bias, lse=True, **options)
+
+
+@pytest.mark.parametrize("kind", ["plain", "decode"])
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e6, 4e6])
+def test_large_maxima_that_rise_and_fall(kind, size):
+    """Scores are those of a float32 bias, so they are exact, and the error is the same at each size."""
+    (q, k, v), options = of_kind(kind)
+    number = torch.arange(k.shape[2], device="cuda") // 64
+    bias = (size + 0.5 * (5 * number % 8))[None, None, None]
+    result = flashcore.attention(q * 0, k, v, bias=bias, lse=True, **options)
+    weights = torch.softmax(bias.double() - size, -1)
+    expected = (weights @ v.double().repeat_interleave(q.shape[1] // v.shape[1], 1)).expand(q.shape)
+    torch.testing.assert_close(result[0].double(), expected, atol=1e-3, rtol=0)
+
+
 def views(q):
     """Views of the same values, and memory that kernels may not take as it is."""
     wide = q.new_zeros(*q.shape[:3], q.shape[3] + 8)
