@@ -528,7 +528,16 @@ class Generator:
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn))))))
+        return self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))))
+
+    def add_far(self, drawn):
+        """Kinds of inputs far from normal ones, of some runs, where there is what they change; the last that came."""
+        kinds = ["large"] if not drawn.rotary else []
+        kinds += ["masked", "masked", "infinite"] if drawn.bias else []
+        kinds += ["sinks", "sinks"] if drawn.sinks else []
+        if not kinds or not self.chance(40):
+            return drawn
+        return dataclasses.replace(drawn, runs=tuple(dataclasses.replace(run, kind=self.rng.choice([run.kind, *kinds])) for run in drawn.runs))
 
     def add_append(self, drawn):
         """The last that came. k and v are parts of no tensor that q is a part of, and lengths are those of batch entries."""

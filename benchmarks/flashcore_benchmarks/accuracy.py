@@ -3,8 +3,9 @@
 flashcore-run compares O with a double precision reference. What is reported
 are its largest error and the norm of all errors, as multiples of those of the
 same formula done in the input precision: the largest over some draws of random
-inputs, normal ones and such whose scores rise or fall along the sequence, so
-that the running maximum of a walk one way or the other keeps rising.
+inputs: normal ones, such whose scores rise or fall along the sequence, so that
+the running maximum of a walk one way or the other keeps rising, large ones, and
+finite masks in a bias.
 FlashAttention allows 2. The exit code is 1 where a kernel has more or fails.
 """
 
@@ -34,8 +35,10 @@ from .toolchain import OUT, Toolchain
 
 FORMAT, VERSION = "flashcore-accuracy", 1
 HEAD_DIMS, DTYPES = (64, 128, 256), ("f16", "bf16")
-MASKS = {"dense": "none", "causal": "bottom_right"}
-KINDS = ("normal", "rising", "falling")
+MASKS = {"dense": "none", "causal": "bottom_right", "biased": "none"}
+# Of biased problems, whose bias is one of f32 for all heads, those that it has.
+KINDS = ("normal", "rising", "falling", "large")
+BIASED, BIASED_KINDS = ("f32", "11qk"), ("masked", "large")
 # Lengths of queries and keys that are no multiples of a tile. The emulator has
 # them shorter.
 SEQLENS = {"cuda": (300, 1000), "emulator": (70, 150)}
@@ -171,9 +174,19 @@ class Case:
 
     def mlir(self):
         sizes = None if self.form.has_open_sizes else self.shape
-        causal = MASKS[self.mask]
+        causal, bias = MASKS[self.mask], BIASED if self.is_biased else None
         lse = may_have_lse(self.form.options)
-        return attention(self.dtype, self.head_dim, causal, sizes, lse=lse)
+        return attention(
+            self.dtype, self.head_dim, causal, sizes, bias=bias, lse=lse
+        )
+
+    @property
+    def is_biased(self):
+        return self.mask == "biased"
+
+    @property
+    def kinds(self):
+        return BIASED_KINDS if self.is_biased else KINDS
 
     def entries(self, seeds):
         """Of a list for `flashcore-run --grid`."""
@@ -183,7 +196,7 @@ class Case:
             entry["dims"] = dict(zip(names, self.shape))
         return [
             entry | {"kind": kind, "seed": seed}
-            for kind in KINDS
+            for kind in self.kinds
             for seed in seeds
         ]
 
@@ -256,7 +269,7 @@ class Runner:
                 "device": runs[0]["device"],
             }
             | judge([run for run in runs if run["kind"] == kind])
-            for kind in KINDS
+            for kind in case.kinds
         ]
 
 
@@ -355,10 +368,12 @@ def write(data):
     sections = [
         f"### Errors as multiples of those in the input precision, {devices}",
         f"Largest error / norm of all errors of O, the largest of {draws} "
-        f"draws, dense and causal; {data['limit']:g} is allowed. On rising "
-        "inputs Q is doubled and K grows along the sequence from 0.1 to 3 "
+        f"draws, dense, causal and biased; {data['limit']:g} is allowed. On "
+        "rising inputs Q is doubled and K grows along the sequence from 0.1 to 3 "
         "times normal values; on falling ones it shrinks as much, which keeps "
-        "raising the maximum of kernels that walk from the last key down.",
+        "raising the maximum of kernels that walk from the last key down. "
+        "Large scores have maxima of 1e3 to 1e7, and masks are those of a bias "
+        "of f32.",
         table(head, lines),
         _format_failures(rows),
         _format_refused(data["refused"]),

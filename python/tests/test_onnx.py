@@ -34,6 +34,19 @@ def test_no_case_is_wrong(cases):
         assert without_errors(published["cases"]) == without_errors(results), remedy
 
 
+def test_no_mask_of_exporters_is_wrong():
+    results = [run_onnx.run_case(case) for case in run_onnx.masked_cases()]
+    assert [result for result in results if result["outcome"] != "right"] == []
+    assert len(results) == 30  # there is no -1e9 in float16
+
+
+@pytest.mark.parametrize("kind", [numpy.float16, numpy.float32])
+def test_a_mask_of_exporters_that_is_lost_is_seen(kind):
+    case = run_onnx.masked_case("own", kind, -1e4, {})
+    case.inputs["attn_mask"][0, ..., 15:] = 0
+    assert run_onnx.run_case(case)["outcome"] == "wrong"
+
+
 @pytest.mark.parametrize(
     "name, change",
     [

@@ -82,12 +82,14 @@ class CommandTest(unittest.TestCase):
         data = json.loads((self.folder / "accuracy.json").read_text())
         self.assertEqual(data["refused"], {})
         found = {(r["form"], r["mask"], r["kind"]) for r in data["rows"]}
-        self.assertEqual(len(found), 6 * len(accuracy.FORMS))
+        # Four kinds of two masks, and two of a bias.
+        self.assertEqual(len(found), 10 * len(accuracy.FORMS))
         for row in data["rows"]:
             self.assertGreater(row["max"], 0)
             self.assertGreater(row["norm"], 0)
         self.assertEqual(out, (self.folder / "accuracy.md").read_text())
-        self.assertIn("| form | type | D 64 falling | D 64 normal | D 64 rising |", out)
+        kinds = ("falling", "large", "masked", "normal", "rising")
+        self.assertIn("| form | type | " + " | ".join(f"D 64 {kind}" for kind in kinds) + " |", out)
         self.assertRegex(out, r"\| one-pass \| f16 \| \d\.\d\d / \d\.\d\d \|")
 
     def test_says_what_fails(self):

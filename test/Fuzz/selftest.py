@@ -76,7 +76,10 @@ class GeneratorTest(unittest.TestCase):
         for axis in (0, 3, 4):
             self.assertIn(0, {size[axis] for size in sizes})
         self.assertEqual({run.layout for run in runs}, {"bhsd", "bshd", "packed"})
-        self.assertEqual({run.kind for run in runs}, {"normal", "rising", "falling", "shifted", "spiked"})
+        self.assertEqual({run.kind for run in runs}, {"normal", "rising", "falling", "shifted", "spiked", "masked", "large", "sinks", "infinite"})
+        for c in DRAWN:
+            kinds = {run.kind for run in c.runs}
+            self.assertFalse(kinds & {"masked", "infinite"} and not c.bias or "sinks" in kinds and not c.sinks or "large" in kinds and c.rotary)
         shapes = [c.shape for c in DRAWN]
         self.assertTrue(any("?" not in shape for shape in shapes))
         self.assertIn(("?",) * 5, shapes)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs ONNX's own cases of Attention and FlexAttention through flashcore.attention.
 
-    python run_onnx.py [--device DEVICE] [--case NAME] [--verbose] [--json FILE]
+    python run_onnx.py [--device DEVICE] [--case NAME] [--own] [--verbose] [--json FILE]
 
 The cases are those of onnx.backend.test, a node with its inputs and outputs each;
 their forms "_expanded" have neither operator. Needs NumPy with ml_dtypes, and onnx.
@@ -17,6 +17,7 @@ import argparse
 import collections
 import datetime
 import functools
+import itertools
 import json
 import operator
 import sys
@@ -74,6 +75,59 @@ def load_cases():
                 dict(zip(filter(None, node.output), outputs)),
                 {each.name: helper.get_attribute_value(each) for each in node.attribute},
             )
+
+
+def masked_cases():
+    """Cases of our own, of the masks that exporters write in the place of bools: finite, of rows
+    and planes, with what else Attention has. ONNX's masks hide with -inf or add ordinary numbers.
+    """
+    lowest = {kind: float(numpy.finfo(kind).min) for kind in (numpy.float16, numpy.float32)}
+    forms: dict[str, dict[str, Any]] = {
+        "4d": {},
+        "4d_causal": {"is_causal": 1},
+        "4d_softcap": {"softcap": 2.0},
+        "4d_scaled": {"scale": 0.3},
+        "3d_gqa": {"q_num_heads": 4, "kv_num_heads": 2},
+        "4d_with_qk_matmul_softmax": {"qk_matmul_output_mode": 3},
+    }
+    for kind, (form, attributes) in itertools.product((numpy.float16, numpy.float32), forms.items()):
+        masks = {"1e4": -1e4, "1e9": -1e9, "lowest": lowest[kind]}
+        for name, mask in masks.items():
+            if mask >= lowest[kind]:
+                full = f"own_attention_{form}_mask_{name}_{numpy.dtype(kind).name}"
+                yield masked_case(full, kind, mask, attributes)
+
+
+def masked_case(name, kind, mask, attributes):
+    """Keys behind a length of each entry, and all keys of a row, carry the mask, whose sums with scores are of float32."""
+    draw = numpy.random.default_rng(0).standard_normal
+    heads_kv = attributes.get("kv_num_heads", 3)
+    heads, (queries, keys, dim) = attributes.get("q_num_heads", 3), (5, 24, 32)
+    q, k, v = (
+        draw((2, n, rows, dim)).astype(numpy.float16).astype(kind)
+        for n, rows in ((heads, queries), (heads_kv, keys), (heads_kv, keys))
+    )
+    added = numpy.zeros((2, 1, queries, keys), kind)
+    added[0, ..., 15:] = added[1, ..., 8:] = added[:, :, 3] = mask
+    group = heads // heads_kv
+    wide = [x.astype(numpy.float64) for x in (q, k.repeat(group, 1), v.repeat(group, 1))]
+    scores = wide[0] @ wide[1].swapaxes(2, 3) * attributes.get("scale", dim**-0.5)
+    if cap := attributes.get("softcap"):
+        scores = cap * numpy.tanh(scores / cap)
+    with numpy.errstate(over="ignore"):
+        scores = (scores + added.astype(numpy.float64)).astype(numpy.float32)
+    if attributes.get("is_causal"):
+        scores = numpy.where(numpy.tri(queries, keys, dtype=bool), scores, -numpy.inf)
+    weights = numpy.exp(scores.astype(numpy.float64) - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    outputs = {"Y": (weights @ wide[2]).astype(kind)}
+    if "qk_matmul_output_mode" in attributes:
+        outputs["qk_matmul_output"] = weights.astype(kind)
+    if "q_num_heads" in attributes:
+        q, k, v = (x.swapaxes(1, 2).reshape(2, x.shape[2], -1) for x in (q, k, v))
+        outputs["Y"] = outputs["Y"].swapaxes(1, 2).reshape(2, queries, -1)
+    inputs = {"Q": q, "K": k, "V": v, "attn_mask": added}
+    return Case(name, "Attention", inputs, outputs, attributes)
 
 
 # What a case asks for ---------------------------------------------------------
@@ -317,11 +371,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("emulator", "cuda"), default="emulator")
     parser.add_argument("--case", help="run only cases whose names contain this")
+    parser.add_argument("--own", action="store_true", help="run our own cases in place of ONNX's")
     parser.add_argument("--verbose", action="store_true", help="print each case")
     parser.add_argument("--json", type=Path, help="write what became of each to a file")
     options = parser.parse_args()
     results = []
-    for case in load_cases():
+    for case in masked_cases() if options.own else load_cases():
         if (options.case or "") in case.name:
             results.append(run_case(case, options.device))
             if options.verbose or results[-1]["outcome"] == "wrong":
