@@ -72,7 +72,7 @@ def test_masks_that_are_numbers(kind, dtype, mask):
 @pytest.mark.parametrize("kind", ["plain", "decode"])
 @pytest.mark.parametrize("size", [1e3, 1e5, 1e6, 4e6])
 def test_large_maxima_that_rise_and_fall(kind, size):
-    """Scores are those of a float32 bias, so they are exact, and the error is the same at each size."""
+    """Scores are those of a float32 bias, so exact, and the error is the same at each size."""
     (q, k, v), options = of_kind(kind)
     number = torch.arange(k.shape[2], device="cuda") // 64
     bias = (size + 0.5 * (5 * number % 8))[None, None, None]

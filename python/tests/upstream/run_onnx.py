@@ -90,7 +90,7 @@ def masked_cases():
         "3d_gqa": {"q_num_heads": 4, "kv_num_heads": 2},
         "4d_with_qk_matmul_softmax": {"qk_matmul_output_mode": 3},
     }
-    for kind, (form, attributes) in itertools.product((numpy.float16, numpy.float32), forms.items()):
+    for kind, (form, attributes) in itertools.product(lowest, forms.items()):
         masks = {"1e4": -1e4, "1e9": -1e9, "lowest": lowest[kind]}
         for name, mask in masks.items():
             if mask >= lowest[kind]:
@@ -99,7 +99,10 @@ def masked_cases():
 
 
 def masked_case(name, kind, mask, attributes):
-    """Keys behind a length of each entry, and all keys of a row, carry the mask, whose sums with scores are of float32."""
+    """Keys behind a length of each entry, and all keys of a row, carry the mask.
+
+    Its sums with scores are of float32.
+    """
     draw = numpy.random.default_rng(0).standard_normal
     heads_kv = attributes.get("kv_num_heads", 3)
     heads, (queries, keys, dim) = attributes.get("q_num_heads", 3), (5, 24, 32)
