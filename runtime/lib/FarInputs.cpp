@@ -121,9 +121,11 @@ void flashcore::hideInPlanes(HostTensor &bias, uint64_t seed) {
 }
 
 void flashcore::steepenSlopes(HostTensor &slopes) {
+  // Its products with distances and with 1 / softmax_scale are finite.
+  constexpr float steep = 1e30f;
   slopes.forEach([&](int64_t index, int64_t position) {
     if (index % 2)
-      slopes.store(position, 3e38f);
+      slopes.store(position, steep);
   });
 }
 
