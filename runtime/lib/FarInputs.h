@@ -16,7 +16,7 @@ namespace flashcore {
 /// Over the normal values that a bias has.
 void maskBias(HostTensor &bias, uint64_t seed);
 void hideInPlanes(HostTensor &bias, uint64_t seed);
-/// Of ALiBi: sums of two distances overflow, in every second head.
+/// Of ALiBi: those of every second head hide all keys but the nearest.
 void steepenSlopes(HostTensor &slopes);
 void fillFarSinks(HostTensor &sinks, uint64_t seed);
 
