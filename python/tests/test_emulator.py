@@ -78,6 +78,17 @@ def test_options():
     assert not report.clean
 
 
+def test_shared_memory_begins_where_a_driver_puts_it_or_where_the_kernel_says():
+    ptx = ADD[: ADD.index(".visible")] + """.extern .shared .align 4 .b8 s[];
+.visible .entry wide() { .reg .b32 %r; mov.u32 %r, s; st.shared.v4.u32 [%r], {1, 2, 3, 4}; ret; }"""
+    report = run_ptx(ptx, 1, 1, [], shared=16)
+    assert report.clean and [note.kind for note in report.notes] == ["undeclared-alignment"]
+    report = run_ptx(ptx, 1, 1, [], shared=16, shared_base="declared")
+    assert [finding.kind for finding in report.findings] == ["misaligned"]
+    with pytest.raises(ValueError, match="shared_base"):
+        run_ptx(ptx, 1, 1, [], shared=16, shared_base="anywhere")
+
+
 @pytest.mark.parametrize(
     "error, message, change",
     [

@@ -80,12 +80,12 @@ TEST(Module, RefusalsNameWhatIsMissing) {
            {"mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16."
             "f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r2,%r3}, "
             "{%f0,%f1,%f2,%f3}, %r4, 0;",
-            "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f1",
+            "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f",
             "products of sparse matrices"},
            {"mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m3.f32 "
             "{%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, "
             "{%f0,%f1,%f2,%f3};",
-            "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m",
+            "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m3",
             "4- and 6-bit floats of sm_100"},
            {"mma.sync.aligned.m16n8k32.row.col.s32.s4.s4.s32 "
             "{%r0,%r1,%r2,%r3}, {%r4,%r5}, {%r6}, {%r0,%r1,%r2,%r3};",

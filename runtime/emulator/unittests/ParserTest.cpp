@@ -142,13 +142,12 @@ TEST(Parser, ATextMayEndWithNuls) {
 static std::string valueOf(const std::string &constant) {
   RunConfig config;
   config.block = {1, 1, 1};
-  RunResult run = runBody("mov.u64 %d0, " + constant +
-                              "; st.global.u64 [%g0], %d0;",
-                          config);
+  RunResult run = runBody(
+      "mov.u64 %d0, " + constant + "; st.global.u64 [%g0], %d0;", config);
   if (!run.error.empty())
     return run.error;
-  return std::to_string(static_cast<int64_t>(
-      run.word(0, 0) | uint64_t(run.word(0, 1)) << 32));
+  return std::to_string(
+      static_cast<int64_t>(run.word(0, 0) | uint64_t(run.word(0, 1)) << 32));
 }
 
 // The values are those of ptxas 13.0.
@@ -210,8 +209,8 @@ TEST(Parser, TakesConstantsWhereverTheyMayStand) {
       ".shared .align 4 .b8 s[WARP_SZ]; .global .u32 v[2] = {1, 3 * 5};"
       ".global .f32 w = 1.5 - 1.;");
   EXPECT_TRUE(run.error.empty() && run.report.clean()) << run.text();
-  const uint32_t expected[] = {0, 0x3f000000, 0x41200000, 0x40e00000, 5,
-                               32, 15,        3,          0x3f000000};
+  const uint32_t expected[] = {0,  0x3f000000, 0x41200000, 0x40e00000, 5,
+                               32, 15,         3,          0x3f000000};
   for (size_t i = 0; i < std::size(expected); ++i)
     EXPECT_EQ(run.word(0, i), expected[i]) << i;
 }

@@ -320,6 +320,7 @@ _shtab_flashcore_emu_options=(
   "--threads[Threads to run CTAs on (default 1)\; 0 takes all cores. Results and findings do not depend on it]:threads:"
   "--mma[Rounding of mma\: auto (by .target, the default), sm80, sm90, plain]:mma:"
   "--max-instructions[Warp instructions after which to stop (default 4000 million)\; 0 means no limit]:max_instructions:"
+  "--shared-base[Where dynamic shared memory begins behind the static part\: driver (at a multiple of 1024, the default), declared (at a multiple of what the kernel declares and of nothing more)]:shared_base:"
   "--max-shared[Shared memory a CTA may have in bytes (default\: as on the chips of the .target)]:max_shared:"
   "--stats[Counters\: \'text\', or \'json\' for the whole report as JSON]:stats:"
   "--trace[Print each instruction of CTA 0, warp 0]"

@@ -68,8 +68,8 @@ void Machine::noteAlignment(const Warp &warp, const Inst &inst, unsigned lane,
   if (!var.isDynamic || address < var.offset ||
       address >= var.offset + var.bytes || (address - var.offset) % align)
     return;
-  addNeed({align, address - var.offset, pcOf(inst), cta->index, warp.index,
-           lane});
+  addNeed(
+      {align, address - var.offset, pcOf(inst), cta->index, warp.index, lane});
 }
 
 /// The greatest counts, and of equals the one of the first CTA, so that the
@@ -83,18 +83,18 @@ void Machine::addNeed(const AlignmentNeed &need) {
 void Machine::reportAlignment() {
   const AlignmentNeed &need = alignmentNeed;
   if (!need.align || !isOn(CheckMemory) ||
-      ownAlignment(program) >= need.align || notes.size() >= options.maxFindings)
+      ownAlignment(program) >= need.align ||
+      notes.size() >= options.maxFindings)
     return;
   Finding finding;
   finding.kind = FindingKind::UndeclaredAlignment;
   finding.place = placeOf(need.pc, need.cta, need.warp, need.lane);
   finding.place.source = printable(sourceOf(program.code[need.pc]));
-  finding.message =
-      "needs byte " + std::to_string(need.offset) +
-      " of dynamic shared memory to be aligned to " +
-      std::to_string(need.align) +
-      " bytes, but the kernel declares an alignment of " +
-      std::to_string(program.dynamicSharedAlign);
+  finding.message = "needs byte " + std::to_string(need.offset) +
+                    " of dynamic shared memory to be aligned to " +
+                    std::to_string(need.align) +
+                    " bytes, but the kernel declares an alignment of " +
+                    std::to_string(program.dynamicSharedAlign);
   if (program.staticSharedBytes)
     finding.message += ", behind static shared memory";
   finding.rule =

@@ -13,7 +13,7 @@
 
 #include <deque>
 #include <map>
-#include <set>
+#include <optional>
 
 using namespace flashcore::emu;
 
@@ -39,7 +39,17 @@ public:
   bool run();
 
 private:
-  using State = std::map<uint32_t, uint8_t>;
+  /// A register that was compared with what the atom.cas gave.
+  struct Check {
+    uint32_t granule = 0;
+    bool whenTrue = false; // that the predicate is true says that it is equal
+    bool operator==(const Check &) const = default;
+  };
+  struct State {
+    std::map<uint32_t, uint8_t> held;
+    /// By the predicate.
+    std::map<uint32_t, Check> checks;
+  };
 
   std::map<uint32_t, std::vector<uint32_t>> findDefinitions() const;
   uint32_t rootOf(uint32_t granule) const;
@@ -49,6 +59,7 @@ private:
   bool stepCas(const Inst &inst, State &state);
   void write(const Inst &inst, uint32_t granule, uint8_t held, State &state);
   void follow(uint32_t pc, const State &state);
+  void followBranch(uint32_t pc, const State &state);
   const uint32_t *operandsOf(const Inst &inst) const {
     return program.operands.data() + inst.firstOperand;
   }
@@ -143,46 +154,58 @@ void GuessSlice::write(const Inst &inst, uint32_t granule, uint8_t held,
     return;
   // Of a pointer that moves on, the guesses are for another place.
   if (granule == addressOfLoad())
-    for (auto &[other, what] : state)
+    for (auto &[other, what] : state.held)
       if (what & anyGuess)
         what = Stale;
+  std::erase_if(state.checks, [&](const auto &check) {
+    return check.first == granule || check.second.granule == granule;
+  });
   if (inst.guard != noGranule)
-    held |= heldIn(state, granule);
+    held |= heldIn(state.held, granule);
   if (held)
-    state[granule] = held;
+    state.held[granule] = held;
   else
-    state.erase(granule);
+    state.held.erase(granule);
 }
 
 bool GuessSlice::stepAlu(const Inst &inst, State &state) {
   const uint32_t *ops = operandsOf(inst), *sources = ops + inst.numDsts;
   uint8_t held = 0;
   for (unsigned i = 0; i < inst.numSrcs; ++i)
-    held |= heldIn(state, sources[i]);
+    held |= heldIn(state.held, sources[i]);
   if (isMove(inst.op)) {
-    write(inst, ops[0], heldIn(state, sources[0]), state);
+    write(inst, ops[0], heldIn(state.held, sources[0]), state);
     return true;
   }
+  std::optional<Check> check;
   if (isEquality(inst)) {
-    uint8_t a = heldIn(state, sources[0]), b = heldIn(state, sources[1]);
+    uint8_t a = heldIn(state.held, sources[0]),
+            b = heldIn(state.held, sources[1]);
+    uint32_t compared = a == Answer ? sources[1] : sources[0];
     if (a == Answer)
       std::swap(a, b);
-    bool isAnswer = b == Answer && !(a & (Derived | Stale));
-    held = isAnswer ? 0 : held;
+    if (b == Answer && !(a & (Derived | Stale))) {
+      held = 0;
+      check = {compared, inst.aux == static_cast<int32_t>(CmpOp::Eq)};
+    }
   }
   held = (held & Stale) | ((held & (Guess | Derived)) ? Derived : 0);
   for (unsigned i = 0; i < inst.numDsts; ++i)
     write(inst, ops[i], held, state);
+  if (check && inst.guard == noGranule && inst.boolOp == BoolOp::None)
+    state.checks[ops[0]] = *check;
   return true;
 }
 
 /// Operands: d, address, compared value, new value.
 bool GuessSlice::stepCas(const Inst &inst, State &state) {
   const uint32_t *ops = operandsOf(inst);
-  uint8_t compared = heldIn(state, ops[2]), stored = heldIn(state, ops[3]);
+  uint8_t compared = heldIn(state.held, ops[2]),
+          stored = heldIn(state.held, ops[3]);
   bool isChecked = compared & Guess;
-  if ((heldIn(state, ops[1]) & anyGuess) || (compared & (Derived | Stale)) ||
-      (stored & Stale) || ((stored & anyGuess) && !isChecked) ||
+  if ((heldIn(state.held, ops[1]) & anyGuess) ||
+      (compared & (Derived | Stale)) || (stored & Stale) ||
+      ((stored & anyGuess) && !isChecked) ||
       (isChecked && !isSameAddress(inst)))
     return false;
   hasCas |= isChecked;
@@ -194,7 +217,7 @@ bool GuessSlice::stepCas(const Inst &inst, State &state) {
 bool GuessSlice::step(uint32_t pc, State &state) {
   const Inst &inst = program.code[pc];
   const uint32_t *ops = operandsOf(inst);
-  if (inst.guard != noGranule && (heldIn(state, inst.guard) & anyGuess))
+  if (inst.guard != noGranule && (heldIn(state.held, inst.guard) & anyGuess))
     return false;
   if (inst.kind == InstKind::Alu)
     return stepAlu(inst, state);
@@ -203,13 +226,13 @@ bool GuessSlice::step(uint32_t pc, State &state) {
   if (isCas)
     return stepCas(inst, state);
   for (unsigned i = 0; i < inst.numSrcs; ++i)
-    if (heldIn(state, ops[inst.numDsts + i]) & anyGuess)
+    if (heldIn(state.held, ops[inst.numDsts + i]) & anyGuess)
       return false;
   // Registers of a product are no operands like others.
-  if (inst.kind == InstKind::Wgmma && !state.empty())
+  if (inst.kind == InstKind::Wgmma && !state.held.empty())
     return false;
   if (pc == load)
-    for (auto &[granule, held] : state)
+    for (auto &[granule, held] : state.held)
       if (held & anyGuess)
         held = Stale;
   for (unsigned i = 0; i < inst.numDsts; ++i)
@@ -227,12 +250,32 @@ void GuessSlice::follow(uint32_t pc, const State &state) {
     hasChanged |= (known | held) != known;
     known |= held;
   };
-  for (auto &[granule, known] : it->second)
-    add(known, state.count(granule) ? 0 : Other);
-  for (const auto &[granule, held] : state)
-    add(it->second.try_emplace(granule, Other).first->second, held);
+  State &all = it->second;
+  for (auto &[granule, known] : all.held)
+    add(known, state.held.count(granule) ? 0 : Other);
+  for (const auto &[granule, held] : state.held)
+    add(all.held.try_emplace(granule, Other).first->second, held);
+  // What holds by each way.
+  hasChanged |=
+      std::erase_if(all.checks, [&](const auto &check) {
+        auto other = state.checks.find(check.first);
+        return other == state.checks.end() || other->second != check.second;
+      }) != 0;
   if (hasChanged)
     pending.push_back(pc);
+}
+
+/// Where a guess has been found to be what the atom.cas gave, it is that.
+void GuessSlice::followBranch(uint32_t pc, const State &state) {
+  const Inst &inst = program.code[pc];
+  State taken = state, other = state;
+  auto check = state.checks.find(inst.guard);
+  if (check != state.checks.end())
+    (check->second.whenTrue != inst.guardNegated ? taken : other)
+        .held[check->second.granule] = Answer;
+  follow(inst.target, taken);
+  if (inst.guard != noGranule)
+    follow(pc + 1, other);
 }
 
 bool GuessSlice::run() {
@@ -248,13 +291,14 @@ bool GuessSlice::run() {
       return false;
     const Inst &here = program.code[pc];
     bool isEnd = here.kind == InstKind::Exit || here.kind == InstKind::Trap;
-    bool isBranch = here.kind == InstKind::Branch;
-    if (isBranch)
-      follow(here.target, state);
+    if (here.kind == InstKind::Branch) {
+      followBranch(pc, state);
+      continue;
+    }
     if (here.kind == InstKind::BranchTable)
       for (uint32_t target : program.tables[here.target])
         follow(target, state);
-    if (here.guard != noGranule || !(isEnd || isBranch))
+    if (here.guard != noGranule || !isEnd)
       follow(pc + 1, state);
   }
   return hasCas;

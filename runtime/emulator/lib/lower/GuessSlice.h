@@ -5,9 +5,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The loop of CUDA's programming guide for atomics of one's own begins with a
-// plain load, whose value is a guess: atom.cas compares memory with it, and what
-// was computed from it is stored if it is still there. Nothing depends on the
-// load alone, so it is no race with the atomics of others.
+// plain load, whose value is a guess: atom.cas compares memory with it, and
+// what was computed from it is stored if it is still there. Nothing depends on
+// the load alone, so it is no race with the atomics of others.
 //
 //===----------------------------------------------------------------------===//
 

@@ -304,10 +304,6 @@ bool Lowering::sourceOf(const PtxOperand &operand, ScalarType type,
       operand.kind == PtxOperand::Kind::Float)
     return immediate(operand, type, granule);
   if (operand.kind == PtxOperand::Kind::Symbol && !lookup(operand.name)) {
-    if (operand.name == "%is_explicit_cluster" && type == ScalarType::Pred) {
-      granule = constant(0, program.isExplicitCluster);
-      return true;
-    }
     unsigned bytes = typeBytes(type);
     uint32_t found = bytes == 2 || bytes == 4 || bytes == 8
                          ? special(operand.name, operand.suffix, type)
@@ -344,6 +340,11 @@ bool Lowering::dest(unsigned index, ScalarType type, uint32_t &granule) {
 bool Lowering::predicateSource(const PtxOperand &operand, uint32_t &granule) {
   if (operand.kind == PtxOperand::Kind::Int)
     return immediate(operand, ScalarType::Pred, granule);
+  if (operand.kind == PtxOperand::Kind::Symbol &&
+      operand.name == "%is_explicit_cluster") {
+    granule = constant(0, program.isExplicitCluster != operand.negated);
+    return true;
+  }
   if (!registerOperand(operand, ScalarType::Pred, granule))
     return false;
   if (!operand.negated)

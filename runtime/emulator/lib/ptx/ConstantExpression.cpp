@@ -27,7 +27,7 @@ struct BinaryOperator {
 } // namespace
 
 static constexpr BinaryOperator binaryOperators[] = {
-    {"*", 10}, {"/", 10}, {"%", 10}, {"+", 9}, {"-", 9},  {"<<", 8},
+    {"*", 10}, {"/", 10}, {"%", 10}, {"+", 9},  {"-", 9},  {"<<", 8},
     {">>", 8}, {"<", 7},  {">", 7},  {"<=", 7}, {">=", 7}, {"==", 6},
     {"!=", 6}, {"&", 5},  {"^", 4},  {"|", 3},  {"&&", 2}, {"||", 1}};
 
@@ -271,22 +271,22 @@ bool Parser::applyBinary(SrcLoc loc, std::string_view op, Constant &left,
     double a = std::bit_cast<double>(left.bits),
            b = std::bit_cast<double>(right.bits);
     std::optional<bool> holds = compare(op, a, b);
-    std::optional<double> value = op.size() == 1 && !holds
-                                      ? combine(op[0], a, b)
-                                      : std::nullopt;
+    std::optional<double> value =
+        op.size() == 1 && !holds ? combine(op[0], a, b) : std::nullopt;
     if (!holds && !value)
       return fail(loc, "expects integers around " + quoted);
-    left = holds ? Constant{Kind::Integer, false, *holds}
-                 : Constant{Kind::Double, false, std::bit_cast<uint64_t>(*value)};
+    left = holds
+               ? Constant{Kind::Integer, false, *holds}
+               : Constant{Kind::Double, false, std::bit_cast<uint64_t>(*value)};
     return true;
   }
   if ((op == "/" || op == "%") && !right.bits)
     return fail(loc, "division by zero in a constant expression");
   bool isUnsigned = left.isUnsigned || right.isUnsigned;
-  std::optional<bool> holds =
-      isUnsigned ? compare(op, left.bits, right.bits)
-                 : compare(op, static_cast<int64_t>(left.bits),
-                           static_cast<int64_t>(right.bits));
+  std::optional<bool> holds = isUnsigned
+                                  ? compare(op, left.bits, right.bits)
+                                  : compare(op, static_cast<int64_t>(left.bits),
+                                            static_cast<int64_t>(right.bits));
   if (holds) {
     left = {Kind::Integer, false, *holds};
     return true;
@@ -295,7 +295,7 @@ bool Parser::applyBinary(SrcLoc loc, std::string_view op, Constant &left,
   left.bits = combine(op, left.bits, right.bits,
                       isShift ? left.isUnsigned : isUnsigned);
   // ptxas takes a remainder, as the bits of ~, for unsigned.
-  left.isUnsigned = op == "%" || (isShift ? left.isUnsigned
-                                          : isUnsigned && !isLogic);
+  left.isUnsigned =
+      op == "%" || (isShift ? left.isUnsigned : isUnsigned && !isLogic);
   return true;
 }
