@@ -899,6 +899,9 @@ def _expect_rows(**tensors: torch.Tensor) -> None:
 
 
 def _sides(window_size: Window) -> Tuple[Optional[int], Optional[int]]:
+    # flash-attn's callers have both in a tensor, too; in host memory it is read at each call.
+    if isinstance(window_size, torch.Tensor) and window_size.device.type == "cpu":
+        window_size = window_size.tolist()
     if len(window_size) != 2:
         raise ValueError(f"expects window_size to be (left, right), but got {window_size!r}")
     left, right = (read("window_size", side, whole=window_size) for side in window_size)

@@ -257,8 +257,8 @@ def test_ops_that_are_refused(message, mod):
          lambda s, b, h, q, k: flashcore.capture(TABLE)[h, 0:1]),
         ("expects indices of a captured tensor of at least 0, but got -1",
          lambda s, b, h, q, k: flashcore.capture(TABLE)[h, -1]),
-        ("expects captured tensors of float16, bfloat16, float32, int32, int8, uint8 or bool (or "
-         "what is converted to these), but got complex64",
+        ("expects captured tensors of float16, bfloat16, float32, float64, int32, int64, int16, int8, "
+         "uint8, bool, but got complex64",
          lambda s, b, h, q, k: flashcore.capture(SLOPES.astype("c8"))[h]),
         ("expects captured tensors of at most 4 axes, but got 5",
          lambda s, b, h, q, k: flashcore.capture(numpy.ones((1,) * 5))[h, h, h, h, h]),

@@ -202,7 +202,8 @@ def _reason_against(
         hint = "; emulate=True runs it on the emulator" if device == "cpu" else ""
         return f"it is on the device {device}{hint}"
     if scale is not None and not _is_scale(scale):
-        return f"its scale {scale} is not positive and normal in float32"
+        what = "no normal number of float32" if scale > 0 else "not positive"
+        return f"its scale {scale} is {what}"
     if attn_mask is not None:
         if type(attn_mask) not in _KINDS:
             return f"attn_mask is a {type(attn_mask).__name__}"
