@@ -123,7 +123,8 @@ def attention(
     window: keys to the left of a query's own that it sees, or (left, right);
         None or -1 is unbounded. A query's own key is that of "bottom_right".
     softcap: scores become softcap * tanh(score / softcap).
-    scale: of q k^T; 1 / sqrt(head_dim) by default.
+    scale: of q k^T; 1 / sqrt(head_dim) by default. As softcap, a number and no array,
+        positive and normal in float32.
     bias: added to the scores after scale and softcap; -inf hides a key. Of
         float16, bfloat16 or float32, and broadcast to (batch, heads_q,
         seqlen_q, seqlen_k).
@@ -203,7 +204,8 @@ def attention(
         cu_seqlens or page_table.
     layout: "bhsd", or "bshd" for q, k, v and o of (batch, seqlen, heads,
         head_dim).
-    out: where o goes, or (o, lse) with lse=True. It is returned. None with scores.
+    out: where o goes, or (o, lse) with lse=True, in memory that no other argument lies in.
+        It is returned. None with scores.
     stream: a CUstream as int, or an object with cuda_stream, ptr or
         __cuda_stream__; the library's current stream by default.
     schedule: choices for the kernel, such as {"block_n": 64}; see
