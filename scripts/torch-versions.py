@@ -20,7 +20,7 @@ PAGE = ROOT / "docs/PyTorch.md"
 VENVS = ROOT / "build/torch-versions"
 #: PyTorch and Transformers, as pip is told; "" is the newest. The oldest of each, those
 #: of the figures on the pages, and the oldest that `register_flash` knows.
-PAIRS = [("==2.8.*", "==5.0.*"), ("==2.11.*", ""), ("", "==5.19.*"), ("", "")]
+PAIRS = [("==2.8.*", "==5.4.*"), ("==2.11.*", ""), ("", "==5.19.*"), ("", "")]
 HEADING = "| PyTorch | Transformers | passed | skipped | failed |\n|---|---|---:|---:|---:|\n"
 
 

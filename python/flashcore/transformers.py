@@ -39,12 +39,12 @@ FLASH_NAME = "fc_flash_attention_2"
 def register(name: str = NAME) -> None:
     """Registers FlashCore with Transformers, as ``attn_implementation=name``.
 
-    May be called again. Raises flashcore.Error for a Transformers older than 5, and
+    May be called again. Raises flashcore.Error for a Transformers older than 5.4, and
     ValueError for a name that it takes for one of its own.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    _expect_transformers_5()
+    _expect_known_transformers()
     _expect_none_of(("flash", "flex_attention", "sdpa", "paged"), name)
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, attention_mask)
@@ -70,7 +70,7 @@ def register_flash(name: str = FLASH_NAME) -> None:
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    _expect_transformers_5()
+    _expect_known_transformers()
     # By these it finds functions that read a page table.
     if not re.fullmatch(r"\w*flash\w*[23]\w*", name) or re.fullmatch(r"flash_attention_\d", name):
         raise ValueError(
@@ -94,11 +94,19 @@ def _expect_none_of(words: Tuple[str, ...], name: str) -> None:
             )
 
 
-def _expect_transformers_5() -> None:
+#: The first whose masks are made of lengths, as ours are.
+_OLDEST = (5, 4)
+
+
+def _expect_known_transformers() -> None:
     import transformers
 
-    if int(transformers.__version__.partition(".")[0]) < 5:
-        raise Error(f"expects Transformers 5 or newer, but got {transformers.__version__}")
+    version = transformers.__version__
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise Error(
+            f"expects Transformers {'.'.join(map(str, _OLDEST))} or newer, but got {version}: "
+            "masks of older ones are made of other arguments"
+        )
 
 
 def attention_forward(

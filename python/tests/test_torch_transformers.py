@@ -3,7 +3,7 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
-transformers = pytest.importorskip("transformers", "5.0", reason="needs Transformers 5")
+transformers = pytest.importorskip("transformers", "5.4", reason="needs Transformers 5.4")
 
 import flashcore
 import flashcore.transformers
@@ -214,3 +214,11 @@ def test_masks_that_flags_cannot_say_are_made():
     assert make_mask(1, 4, 16, q_offset=2).shape == (1, 1, 4, 16)
     assert make_mask(1, 4, 16, q_offset=12) is None
     assert make_mask(1, 4, 4, allow_is_causal_skip=False) is not None
+
+
+@pytest.mark.parametrize("version", ["4.57.6", "5.3.0"])
+def test_older_transformers_are_refused(monkeypatch, version):
+    monkeypatch.setattr(transformers, "__version__", version)
+    for register in (flashcore.transformers.register, flashcore.transformers.register_flash):
+        with pytest.raises(flashcore.Error, match=f"Transformers 5.4 or newer, but got {version}"):
+            register()

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-transformers = pytest.importorskip("transformers", "5.0", reason="needs Transformers 5")
+transformers = pytest.importorskip("transformers", "5.4", reason="needs Transformers 5.4")
 
 import flashcore.torch
 import flashcore.transformers
