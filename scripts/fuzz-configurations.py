@@ -526,6 +526,9 @@ class Generator:
             self.window() if self.chance(25) else None, self.window() if self.chance(25) else None,
             self.positive(5, 60) if self.chance(20) else None, self.positive(0.01, 0.5) if self.chance(20) else None, bias,
             self.chance(80), options=self.options(), runs=runs, **self.emulator())
+        # Sums of a product are for no LSE: but for a few that are refused.
+        if not make_bundles.may_have_lse(drawn.options) and not self.chance(7):
+            drawn = dataclasses.replace(drawn, lse=False)
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
         return self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))))

@@ -47,7 +47,8 @@
 // CHECK-SAME:        causal(bottom_right)
 // CHECK-SAME:        stage(masked)
 
-// A warp has a row; the workspace is read and written.
+// A warp has a row; the workspace is read and written. Scores are subtracted before
+// anything is multiplied: those of -1e9 differ by 0, their products by 64.
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_softmax(
 // CHECK-SAME:    %{{.+}}: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
@@ -63,10 +64,19 @@
 // CHECK-NOT:     scf.if
 // CHECK:         scf.for %[[COLUMN:.+]] = %{{.+}} to %{{.+}} step %{{.+}} iter_args(
 // CHECK:           vector.load %[[SCORES]][%[[ROW]]#0, %[[ROW]]#1, %[[QUERY]], %[[COLUMN]]] {alignment = 16 : i64}
-// CHECK-COUNT-5: math.exp2
+// CHECK:           %[[SAFE_MAX:.+]] = arith.select
+// CHECK:           %[[BELOW:.+]] = arith.subf %{{.+}}, %[[SAFE_MAX]] : f32
+// CHECK:           %[[EXPONENT:.+]] = arith.mulf %[[BELOW]], %{{.+}} : f32
+// CHECK:           math.exp2 %[[EXPONENT]]
+// CHECK-COUNT-4:   math.exp2
 // CHECK-COUNT-10: gpu.shuffle xor
-// CHECK:         memref.load %{{.+}}[%[[ROW]]#1] : memref<8xf32
+// CHECK:         %[[SINK:.+]] = memref.load %{{.+}}[%[[ROW]]#1] : memref<8xf32
+// CHECK:         math.fma %{{.+}}, %{{.+}}, %[[SINK]] : f32
 // CHECK:         scf.for %[[COLUMN:.+]] =
+// CHECK:           arith.subf
+// CHECK-NEXT:      arith.constant 1.442695
+// CHECK-NEXT:      arith.mulf
+// CHECK-NEXT:      math.exp2
 // CHECK:           %[[HALF:.+]] = arith.truncf %{{.+}} : vector<4xf32> to vector<4xf16>
 // CHECK:           %[[WORDS:.+]] = vector.bitcast %[[HALF]]
 // CHECK:           %[[PAIR:.+]] = arith.divui %[[COLUMN]],
