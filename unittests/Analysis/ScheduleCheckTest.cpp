@@ -337,8 +337,9 @@ TEST(ScheduleRefusal, SumsOfAProductForAnLse) {
   AttentionProblem problem = makeProblem(64, 64);
   EXPECT_EQ(refuse(problem, options), "accepted");
   problem.hasLse = true;
-  const char *error = "expects row-sum add with lse, which is the logarithm of a "
-                      "sum of weights that are not rounded, but got mma";
+  const char *error =
+      "expects row-sum add with lse, which is the logarithm of a "
+      "sum of weights that are not rounded, but got mma";
   EXPECT_EQ(refuse(problem, options), error);
   options.product = Product::Warpgroup;
   ScheduleResult result =

@@ -197,10 +197,10 @@ TEST(TuningFileTest, AnEntryIsForItsProblems) {
 
 // Files from before there was the key are of problems without an LSE.
 TEST(TuningFileTest, LseIsFalseWhereNothingSaysSo) {
-  TuningFile file = parse(makeFile(
-      makeEntry(kProblem, kSchedule) + "," +
-      makeEntry(kProblem + ", \"lse\": true", kSchedule) + "," +
-      makeEntry(kProblem + ", \"lse\": false", kSchedule)));
+  TuningFile file =
+      parse(makeFile(makeEntry(kProblem, kSchedule) + "," +
+                     makeEntry(kProblem + ", \"lse\": true", kSchedule) + "," +
+                     makeEntry(kProblem + ", \"lse\": false", kSchedule)));
   ASSERT_EQ(file.entries.size(), 3u);
   EXPECT_FALSE(file.entries[0].hasLse);
   EXPECT_TRUE(file.entries[1].hasLse);
