@@ -50,9 +50,8 @@ struct Range {
 } // namespace
 
 SumSearch::SumSearch(std::vector<Term> given) {
-  std::sort(given.begin(), given.end(), [](const Term &a, const Term &b) {
-    return a.stride > b.stride;
-  });
+  std::sort(given.begin(), given.end(),
+            [](const Term &a, const Term &b) { return a.stride > b.stride; });
   for (const Term &term : given) {
     if (term.stride == 0 || term.most == 0)
       continue;
@@ -76,8 +75,7 @@ bool SumSearch::reachesFrom(size_t first, int64_t sum) {
     return true;
   const Term &term = terms[first];
   int64_t rest = largest[first + 1];
-  int64_t least =
-      sum > rest ? (sum - rest + term.stride - 1) / term.stride : 0;
+  int64_t least = sum > rest ? (sum - rest + term.stride - 1) / term.stride : 0;
   for (int64_t times = std::min(term.most, sum / term.stride); times >= least;
        --times)
     if (reachesFrom(first + 1, sum - times * term.stride))
@@ -139,8 +137,7 @@ Status flashcore::verifyOverlaps(const Problem &problem,
     if (tensors[i].role == TensorSpec::Role::Input || range.begin >= range.end)
       continue;
     for (size_t other = 0; other < tensors.size(); ++other) {
-      bool isSeen =
-          other < i && tensors[other].role != TensorSpec::Role::Input;
+      bool isSeen = other < i && tensors[other].role != TensorSpec::Role::Input;
       // Which of their rows are written, lengths and pages say: k and v may
       // have theirs in one pool.
       bool areUpdated = tensors[i].role == TensorSpec::Role::Updated &&

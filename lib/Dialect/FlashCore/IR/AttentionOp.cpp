@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C31
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C32
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -12,6 +12,7 @@
 #include "OperandChecks.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/IR/Limits.h"
+#include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/SetVector.h"
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -682,7 +684,10 @@ LogicalResult AttentionOp::verifyProbabilities() {
 
 LogicalResult AttentionOp::verifyResults() {
   // C19
-  return verifyBufferSemantics(*this);
+  if (failed(verifyBufferSemantics(*this)))
+    return failure();
+  // C32
+  return checkOutputsApart(*this, std::equal_to<Value>());
 }
 
 LogicalResult AttentionOp::verifyRegions() {

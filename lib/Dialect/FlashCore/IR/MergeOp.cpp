@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "OperandChecks.h"
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -91,5 +91,8 @@ LogicalResult MergeOp::verify() {
     return emitOpError("expects a static positive head_dim_v, but got ")
            << extent(getHeadDimV());
   // M5
-  return verifyBufferSemantics(*this);
+  if (failed(verifyBufferSemantics(*this)))
+    return failure();
+  // M7
+  return checkOutputsApart(*this, std::equal_to<Value>());
 }

@@ -11,12 +11,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "SharedViews.h"
 #include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Analysis/OpenSizes.h"
 #include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 
@@ -195,7 +197,8 @@ struct ConfigurePass final
   LogicalResult configure(AttentionOp op, const TargetInfo &target,
                           const ScheduleOptions &options,
                           const TuningFile *tuning) {
-    if (failed(checkLowerable(op)))
+    if (failed(checkLowerable(op)) ||
+        failed(checkOutputsApart(op, shareElements)))
       return failure();
     warnOfSwappedAxes(op);
     auto problem = AttentionProblem::get(op);
@@ -244,6 +247,8 @@ struct ConfigurePass final
     if (chip && chip != target.chip)
       return op.emitOpError("is for ")
              << chip.getValue() << ", but the target is " << target.chip;
+    if (failed(checkOutputsApart(op, shareElements)))
+      return failure();
     op->setAttr(fcgpu::kChipAttrName,
                 StringAttr::get(&getContext(), target.chip));
     return success();

@@ -230,6 +230,10 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C30  there are no block lists with cu_seqlens, page_table or scores
       C31  probabilities are of a tile without stage and lse, of query's element
            type, with a static number of columns
+      C32  of memrefs, output, lse and scores are those of no other operand; nor
+           are key and value with append, but of one another. Their memory
+           overlaps no other, which passes refuse where views show it, and the
+           runtime by addresses: blocks write it while others still read
 
     Syntax; after `ins` clauses may stand in any order, each at most once, and
     are printed in this one:
@@ -431,6 +435,8 @@ def FlashCore_MergeOp : FlashCore_Op<"merge", [
           their types, or all memrefs, without results
       M6  an operand spans, with its static sizes, strides and offset, less than
           2^63 bytes
+      M7  of memrefs, output and lse are those of no other operand, and their
+          memory overlaps none
 
     Example:
 
