@@ -584,9 +584,9 @@ func.func @c16_layout_is_not_strided(%q: !t, %o: !o) {
 
 !t = memref<2x8x512x64xf16>
 
-func.func @c17_tile_of_four_operands(%q: !t, %i: index) {
+func.func @c17_tile_of_four_operands(%q: !t, %i: index, %own: !t) {
   // expected-error @below {{'flashcore.attention' op expects tile to have eight operands (batch, head, query, seqlen_q, key, key_end, seqlen_k, block_query), but got 4}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t)
       tile(%i, %i, %i, %i)
   return
 }
@@ -595,9 +595,9 @@ func.func @c17_tile_of_four_operands(%q: !t, %i: index) {
 
 !t = memref<2x8x512x64xf16>
 
-func.func @c18_score_region_without_coordinates(%q: !t) {
+func.func @c18_score_region_without_coordinates(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op expects the score region to take (score: f32, batch, head, query, key: index)}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) score {
   ^bb0(%score: f32):
     flashcore.yield %score : f32
   }
@@ -608,9 +608,9 @@ func.func @c18_score_region_without_coordinates(%q: !t) {
 
 !t = memref<2x8x512x64xf16>
 
-func.func @c18_mask_region_without_score(%q: !t) {
+func.func @c18_mask_region_without_score(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op expects the mask region to take (score: f32, batch, head, query, key: index)}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) mask {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) mask {
   ^bb0(%batch: index, %head: index, %query: index, %key: index):
     %visible = arith.cmpi sle, %key, %query : index
     flashcore.yield %visible : i1
@@ -622,9 +622,9 @@ func.func @c18_mask_region_without_score(%q: !t) {
 
 !t = memref<2x8x512x64xf16>
 
-func.func @c18_score_region_yields_i1(%q: !t) {
+func.func @c18_score_region_yields_i1(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op expects the score region to end with a flashcore.yield of 'f32'}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) score {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
     %visible = arith.cmpi sle, %key, %query : index
     flashcore.yield %visible : i1
@@ -636,9 +636,9 @@ func.func @c18_score_region_yields_i1(%q: !t) {
 
 !t = memref<2x8x512x64xf16>
 
-func.func @c18_mask_region_yields_f32(%q: !t) {
+func.func @c18_mask_region_yields_f32(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op expects the mask region to end with a flashcore.yield of 'i1'}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) mask {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) mask {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
     flashcore.yield %score : f32
   }
@@ -649,9 +649,9 @@ func.func @c18_mask_region_yields_f32(%q: !t) {
 
 !t = memref<2x8x512x64xf16>
 
-func.func @c18_score_region_ends_with_another_op(%q: !t) {
+func.func @c18_score_region_ends_with_another_op(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op expects the score region to end with a flashcore.yield of 'f32'}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) score {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) score {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
     llvm.unreachable
   }

@@ -67,13 +67,13 @@ func.func @dynamic_sizes_strides_and_offset(
 
 // CHECK-LABEL: func.func @any_strides_and_offset(
 func.func @any_strides_and_offset(
-    %q: memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>) {
+    %q: memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>, %own: memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>) {
   // CHECK: outs(%{{.+}} : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
   flashcore.attention ins(%q, %q, %q
       : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>,
         memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>,
         memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
-      outs(%q : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
+      outs(%own : memref<1x2x70x33xf16, strided<[9001, 4501, 65, 1], offset: 3>>)
   return
 }
 
@@ -314,11 +314,11 @@ func.func @attributes_of_others_are_kept(%q: !t, %k: !tkv, %v: !tkv, %o: !t)
 // CHECK-LABEL: func.func @bias_of_a_tile_is_whole(
 func.func @bias_of_a_tile_is_whole(
     %q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
-    %bias: memref<2x8x512x256xf32>, %i: index) {
+    %bias: memref<2x8x512x256xf32>, %i: index, %own: memref<1x1x16x64xf16>) {
   // CHECK: flashcore.attention {{.+}} bias(%{{.+}} : memref<2x8x512x256xf32>) {{.+}} tile(
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
                           memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
-      bias(%bias : memref<2x8x512x256xf32>) outs(%q : memref<1x1x16x64xf16>)
+      bias(%bias : memref<2x8x512x256xf32>) outs(%own : memref<1x1x16x64xf16>)
       tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }

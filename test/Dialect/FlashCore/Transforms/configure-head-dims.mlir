@@ -13,8 +13,8 @@
 
 // CHECK-LABEL: func.func @whole_chunks
 // CHECK:         product = warpgroup
-func.func @whole_chunks(%q: !d64) {
-  flashcore.attention ins(%q, %q, %q : !d64, !d64, !d64) outs(%q : !d64)
+func.func @whole_chunks(%q: !d64, %own: !d64) {
+  flashcore.attention ins(%q, %q, %q : !d64, !d64, !d64) outs(%own : !d64)
   return
 }
 
@@ -22,8 +22,8 @@ func.func @whole_chunks(%q: !d64) {
 // CHECK-NOT:     product
 // CHECK:         return
 // FORCED: error: 'flashcore.attention' op expects product warp with rows of head_dim 60 and head_dim_v 60 that begin at multiples of 8 bytes, since bulk copies take rows of 16 elements or more that begin at multiples of 16, but got warpgroup
-func.func @half_a_chunk_is_left(%q: !d60) {
-  flashcore.attention ins(%q, %q, %q : !d60, !d60, !d60) outs(%q : !d60)
+func.func @half_a_chunk_is_left(%q: !d60, %own: !d60) {
+  flashcore.attention ins(%q, %q, %q : !d60, !d60, !d60) outs(%own : !d60)
   return
 }
 
@@ -31,8 +31,8 @@ func.func @half_a_chunk_is_left(%q: !d60) {
 // CHECK-NOT:     product
 // CHECK:         return
 // FORCED: error: 'flashcore.attention' op expects product warp with rows of head_dim 64 and head_dim_v 8 that begin at multiples of 16 bytes, since bulk copies take rows of 16 elements or more that begin at multiples of 16, but got warpgroup
-func.func @one_chunk(%q: !d64, %v: !d8) {
-  flashcore.attention ins(%q, %q, %v : !d64, !d64, !d8) outs(%v : !d8)
+func.func @one_chunk(%q: !d64, %v: !d8, %own: !d8) {
+  flashcore.attention ins(%q, %q, %v : !d64, !d64, !d8) outs(%own : !d8)
   return
 }
 
@@ -40,7 +40,7 @@ func.func @one_chunk(%q: !d64, %v: !d8) {
 // CHECK-NOT:     product
 // CHECK:         return
 // FORCED: error: 'flashcore.attention' op expects product warp with rows of head_dim 64 and head_dim_v 64 that begin at multiples of 8 bytes, since bulk copies take rows of 16 elements or more that begin at multiples of 16, but got warpgroup
-func.func @rows_apart(%q: !d64, %v: !apart) {
-  flashcore.attention ins(%q, %q, %v : !d64, !d64, !apart) outs(%q : !d64)
+func.func @rows_apart(%q: !d64, %v: !apart, %own: !d64) {
+  flashcore.attention ins(%q, %q, %v : !d64, !d64, !apart) outs(%own : !d64)
   return
 }

@@ -294,9 +294,9 @@ func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
 !q = memref<1x8x0x64xf16>
 !k = memref<1x8x512x64xf16>
 
-func.func @no_query_rows(%q: !q, %k: !k) {
+func.func @no_query_rows(%q: !q, %k: !k, %own: !q) {
   // expected-error @below {{'flashcore.attention' op has a query of seqlen 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
-  flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%q : !q)
+  flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%own : !q)
   return
 }
 
@@ -304,9 +304,9 @@ func.func @no_query_rows(%q: !q, %k: !k) {
 
 !t = memref<1x8x512x64xf16, 3>
 
-func.func @shared_memory(%q: !t) {
+func.func @shared_memory(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op has query in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t)
   return
 }
 
@@ -314,9 +314,9 @@ func.func @shared_memory(%q: !t) {
 
 !t = memref<1x8x512x64xf16, #gpu.address_space<workgroup>>
 
-func.func @workgroup_memory(%q: !t) {
+func.func @workgroup_memory(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op has query in memory space #gpu.address_space<workgroup>, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t)
   return
 }
 
@@ -325,10 +325,10 @@ func.func @workgroup_memory(%q: !t) {
 !t = memref<1x8x512x64xf16>
 !bias = memref<1x1x512x512xf16, 3>
 
-func.func @bias_in_shared_memory(%q: !t, %bias: !bias) {
+func.func @bias_in_shared_memory(%q: !t, %bias: !bias, %own: !t) {
   // expected-error @below {{'flashcore.attention' op has bias in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) bias(%bias : !bias)
-      outs(%q : !t)
+      outs(%own : !t)
   return
 }
 
@@ -336,9 +336,9 @@ func.func @bias_in_shared_memory(%q: !t, %bias: !bias) {
 
 !t = memref<1x8x512x64xf16>
 
-func.func @schedule_of_the_user_does_not_fit(%q: !t) {
+func.func @schedule_of_the_user_does_not_fit(%q: !t, %own: !t) {
   // expected-error @below {{'flashcore.attention' op needs 270336 bytes of shared memory (block_m 64, block_n 256, num_stages 4, head_dim 64), but sm_89 allows 101376; use fewer stages or smaller blocks}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t)
       {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
          block_n = 256, num_warps = 4, num_stages = 4, query = registers,
          grid_order = query_fastest, min_blocks = 0>}
@@ -350,9 +350,9 @@ func.func @schedule_of_the_user_does_not_fit(%q: !t) {
 !t = memref<1x8x512x64xf16>
 !s = memref<1x8x512x512xf32>
 
-func.func @scores_of_sequences(%q: !t, %s: !s, %cu: memref<3xi32>) {
+func.func @scores_of_sequences(%q: !t, %s: !s, %cu: memref<3xi32>, %own: !t) {
   // expected-error @below {{'flashcore.attention' op uses scores with cu_seqlens, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%q : !t) scores(%s : !s) stage(masked)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%own : !t) scores(%s : !s) stage(masked)
   return
 }
 
@@ -361,9 +361,9 @@ func.func @scores_of_sequences(%q: !t, %s: !s, %cu: memref<3xi32>) {
 !t = memref<1x8x512x64xf16>
 !s = memref<1x8x512x512xf32>
 
-func.func @scores_of_pages(%q: !t, %s: !s, %pages: memref<1x1xi32>) {
+func.func @scores_of_pages(%q: !t, %s: !s, %pages: memref<1x1xi32>, %own: !t) {
   // expected-error @below {{'flashcore.attention' op uses scores with page_table, which this version cannot lower yet}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) page_table(%pages : memref<1x1xi32>) outs(%q : !t) scores(%s : !s) stage(masked)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) page_table(%pages : memref<1x1xi32>) outs(%own : !t) scores(%s : !s) stage(masked)
   return
 }
 
@@ -372,9 +372,9 @@ func.func @scores_of_pages(%q: !t, %s: !s, %pages: memref<1x1xi32>) {
 !t = memref<64x64x1048576x64xf16>
 !s = memref<64x64x1048576x1048576xf16>
 
-func.func @more_tiles_of_scores_than_a_grid_has(%q: !t, %s: !s) {
+func.func @more_tiles_of_scores_than_a_grid_has(%q: !t, %s: !s, %own: !t) {
   // expected-error @below {{'flashcore.attention' op needs 1099511627776 blocks for its scores (batch 64, heads_q 64, seqlen_q 1048576, seqlen_k 1048576, tiles of 64 x 64), but CUDA launches at most 2147483647; compute it in several parts}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) scores(%s : !s) stage(masked)
   return
 }
 
@@ -383,9 +383,9 @@ func.func @more_tiles_of_scores_than_a_grid_has(%q: !t, %s: !s) {
 !t = memref<1x8x512x64xf16>
 !s = memref<1x8x512x512xf32, 3>
 
-func.func @scores_in_shared_memory(%q: !t, %s: !s) {
+func.func @scores_in_shared_memory(%q: !t, %s: !s, %own: !t) {
   // expected-error @below {{'flashcore.attention' op has scores in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) scores(%s : !s) stage(masked)
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t) scores(%s : !s) stage(masked)
   return
 }
 
@@ -394,9 +394,9 @@ func.func @scores_in_shared_memory(%q: !t, %s: !s) {
 !t = memref<1x8x512x64xf16>
 !n = memref<1x8x0x64xf16>
 
-func.func @append_of_no_rows(%q: !t, %n: !n, %u: memref<1xi32>) {
+func.func @append_of_no_rows(%q: !t, %k: !t, %v: !t, %n: !n, %u: memref<1xi32>, %own: !t) {
   // expected-error @below {{'flashcore.attention' op has a k_new of seqlen 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%n, %n : !n, !n) outs(%q : !t)
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%n, %n : !n, !n) outs(%own : !t)
   return
 }
 
@@ -405,9 +405,9 @@ func.func @append_of_no_rows(%q: !t, %n: !n, %u: memref<1xi32>) {
 !t = memref<1x8x512x64xf16>
 !c = memref<512x16xf16, 3>
 
-func.func @angles_in_shared_memory(%q: !t, %c: !c, %u: memref<1xi32>) {
+func.func @angles_in_shared_memory(%q: !t, %k: !t, %v: !t, %n: !t, %c: !c, %u: memref<1xi32>, %own: !t) {
   // expected-error @below {{'flashcore.attention' op has rotary_cos in memory space 3 : i64, but this version lowers global memory only: the default space, #gpu.address_space<global> or 1}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%q, %q : !t, !t) rotary(%c, %c : !c, !c) outs(%q : !t) style(half)
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%n, %n : !t, !t) rotary(%c, %c : !c, !c) outs(%own : !t) style(half)
   return
 }
 

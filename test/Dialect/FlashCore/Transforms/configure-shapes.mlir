@@ -12,8 +12,8 @@
 // CHECK-LABEL: func.func @head_dims_are_multiples_of_8_up_to_256
 // CHECK:         flashcore.attention
 // CHECK-SAME:      fcgpu.schedule = #fcgpu.schedule<chip = "[[CHIP]]",
-func.func @head_dims_are_multiples_of_8_up_to_256(%q: !odd, %v: !wide) {
-  flashcore.attention ins(%q, %q, %v : !odd, !odd, !wide) outs(%v : !wide)
+func.func @head_dims_are_multiples_of_8_up_to_256(%q: !odd, %v: !wide, %own: !wide) {
+  flashcore.attention ins(%q, %q, %v : !odd, !odd, !wide) outs(%own : !wide)
   return
 }
 
@@ -21,9 +21,9 @@ func.func @head_dims_are_multiples_of_8_up_to_256(%q: !odd, %v: !wide) {
 // CHECK:         flashcore.attention
 // CHECK-SAME:      fcgpu.schedule = #fcgpu.schedule<chip = "[[CHIP]]",
 func.func @score_changes_and_windows_are_configured_too(
-    %q: !t, %bias: memref<1x1x512x512xf16>) {
+    %q: !t, %bias: memref<1x1x512x512xf16>, %own: !t) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
-      bias(%bias : memref<1x1x512x512xf16>) outs(%q : !t)
+      bias(%bias : memref<1x1x512x512xf16>) outs(%own : !t)
       window_left(64) window_right(0) softcap(3.000000e+01)
   return
 }

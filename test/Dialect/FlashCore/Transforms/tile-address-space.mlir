@@ -35,9 +35,9 @@ func.func @numbered(%q: !plain, %k: !number, %v: !number, %o: !plain) {
 // CHECK-LABEL: func.func @with_lse
 // CHECK:         memref.memory_space_cast {{.+}} : memref<1x8x512xf32, #gpu.address_space<global>> to memref<1x8x512xf32>
 // CHECK:         gpu.launch_func @[[OTHER:.+]]::@attention_f16_d64
-func.func @with_lse(%q: !plain, %lse: !lse) {
+func.func @with_lse(%q: !plain, %lse: !lse, %own: !plain) {
   flashcore.attention ins(%q, %q, %q : !plain, !plain, !plain)
-      outs(%q : !plain) lse(%lse : !lse)
+      outs(%own : !plain) lse(%lse : !lse)
   return
 }
 

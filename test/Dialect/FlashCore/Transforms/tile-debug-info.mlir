@@ -18,8 +18,8 @@
 // CHECK:       gpu.module @attention_f16_d64
 // CHECK-NOT:   fused<
 // CHECK:       gpu.return loc(callsite("model.c":7:3 at "model.c":9:1))
-func.func @f(%q: !t) {
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+func.func @f(%q: !t, %own: !t) {
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%own : !t)
       loc(callsite(#place at fused<#function>["model.c":9:1]))
   return
 } loc(#place)
