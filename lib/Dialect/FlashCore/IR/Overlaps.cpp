@@ -26,8 +26,8 @@ static LogicalResult check(Operation *op, ArrayRef<NamedOperand> operands,
       continue;
     for (auto [otherNumber, other] : llvm::enumerate(operands)) {
       bool isSeen = otherNumber < number && other.access != Access::Read;
-      bool mayShare = written.access == Access::Updated &&
-                      other.access == Access::Updated;
+      bool mayShare =
+          written.access == Access::Updated && other.access == Access::Updated;
       if (!other.value || otherNumber == number || isSeen || mayShare ||
           !share(written.value, other.value))
         continue;
