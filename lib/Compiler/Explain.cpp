@@ -114,6 +114,13 @@ static std::string describeRows(const AttentionProblem &problem) {
                        fcgpu::kChunkBytes);
 }
 
+static std::string describeBlocks(const AttentionProblem &problem) {
+  return llvm::formatv("the tiles of listed blocks of {0} x {1}, {2}",
+                       problem.blocks->queries, problem.blocks->keys,
+                       problem.blocks->ofHeads ? "of each head"
+                                               : "the same for all heads");
+}
+
 std::string mlir::flashcore::explainSpills(const Explanation &explanation,
                                            const TargetInfo &target,
                                            const BundleVariant *variant) {
@@ -164,12 +171,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
   if (problem.maskProof)
     line("mask region", describe(*problem.maskProof, choice.grid));
   if (problem.blocks)
-    line("block lists",
-         llvm::formatv("the tiles of listed blocks of {0} x {1}, {2}",
-                       problem.blocks->queries, problem.blocks->keys,
-                       problem.blocks->ofHeads ? "of each head"
-                                               : "the same for all heads")
-             .str());
+    line("block lists", describeBlocks(problem));
   if (explanation.report.decision.reasons.empty())
     line("schedule", "given in the IR");
   for (const ScheduleReason &reason : explanation.report.decision.reasons)
