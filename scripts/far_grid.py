@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import subprocess
 
-from flashcore_benchmarks.mlir import attention
+from flashcore_benchmarks.mlir import attention, may_have_lse
 
 _TILES = ("block-m", "block-n", "num-warps", "key-warps", "num-stages")
 _WARPGROUP = ("--chip=sm_90a", "--product=warpgroup")
@@ -72,7 +72,7 @@ def named_forms(compiler):
 def _runs(bundles, name, options, dtype, head_dim, causal, problem, shape):
     bias, axes, kinds = PROBLEMS[problem]
     bias = bias and (dtype if bias == "own" else bias, axes)
-    mlir = attention(dtype, head_dim, causal, shape, bias=bias, lse=True)
+    mlir = attention(dtype, head_dim, causal, shape, bias=bias, lse=may_have_lse(options))
     bundle = bundles.make(f"far-{name}-{problem}-{dtype}-d{head_dim}-{causal}", mlir, list(options))
     return [{"bundle": bundle, "kind": kind, "seed": 1} for kind in kinds]
 

@@ -117,7 +117,9 @@ int main(int argc, char **argv) {
                                      {"v", sizes, strides, 4},
                                      {"o", sizes, strides, 4},
                                      {"lse", sizes, lseStrides, 3}};
-  const uint64_t pointers[] = {0x1000, 0x2000, 0x3000, 0x4000, 0x5000};
+  // Apart: no two tensors share a byte.
+  const uint64_t pointers[] = {0x10000000, 0x20000000, 0x30000000, 0x40000000,
+                               0x50000000};
   bool isClean = true;
 
   uint64_t values[numArguments] = {};
@@ -153,10 +155,11 @@ int main(int argc, char **argv) {
     Plan plan = *Plan::create(*device, *module, bundle, call);
     isClean &= measure("with two tensor maps", count,
                        [&] { (void)plan.launch(pointers, 0); });
-    uint64_t others[] = {0x6000, 0x7000, 0x3000, 0x4000, 0x5000};
+    uint64_t others[] = {0x60000000, 0x70000000, 0x30000000, 0x40000000,
+                         0x50000000};
     isClean &= measure("of other pointers", count, [&] {
-      others[0] ^= 0x8000;
-      others[1] ^= 0x8000;
+      others[0] ^= 0x80000000;
+      others[1] ^= 0x80000000;
       (void)plan.launch(others, 0);
     });
     fake.parameters.assign(numArguments, 8);

@@ -260,7 +260,7 @@ static void testBadModules(void) {
   EXPECT_ERROR(flashcoreCompile("module {}\0}", 11, "nul", noOptions, &c),
                "nul:1:11: error: ...");
   EXPECT_ERROR(flashcoreCompile("ML\xefR", 4, "bytes", noOptions, &c),
-               "bytes: error: ...");
+               "bytes: expects MLIR as text, but got bytecode, ...");
   /* What is no UTF-8 becomes the sign for that. */
   EXPECT_ERROR(compile("func.func @f() { b\xff }", noOptions, &c),
                "test.mlir:1:19: error: ...");
@@ -269,11 +269,12 @@ static void testBadModules(void) {
                "bf16, causal, window=, softcap=, scale=, dropout=, bias, "
                "blocks=, lse, scores=, append=, rotary=, bhsd, bshd, packed or "
                "strided, but got '\xef\xbf\xbd'");
-  EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>) {\n"
+  EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>,\n"
+                    "    %o: memref<1x1x64x64xf16>) {\n"
                     "  flashcore.attention ins(%q, %q, %q :\n"
                     "      memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"
                     "      memref<1x1x64x64xf16>)\n"
-                    "      outs(%q : memref<1x1x64x64xf16>)\n"
+                    "      outs(%o : memref<1x1x64x64xf16>)\n"
                     "  return\n"
                     "}\n",
                     noOptions, &c));
@@ -285,11 +286,12 @@ static void testBadModules(void) {
   EXPECT_ERROR(compile("#t = #nvvm.target<chip = \"sm_61\">\n"
                        "module attributes {gpu.container_module} {\n"
                        "  gpu.module @other [#t] {}\n"
-                       "  func.func @f(%q: memref<1x1x64x64xf16>) {\n"
+                       "  func.func @f(%q: memref<1x1x64x64xf16>,\n"
+                       "      %o: memref<1x1x64x64xf16>) {\n"
                        "    flashcore.attention ins(%q, %q, %q :\n"
                        "        memref<1x1x64x64xf16>, memref<1x1x64x64xf16>,\n"
                        "        memref<1x1x64x64xf16>)\n"
-                       "        outs(%q : memref<1x1x64x64xf16>)\n"
+                       "        outs(%o : memref<1x1x64x64xf16>)\n"
                        "    return\n"
                        "  }\n"
                        "}\n",
@@ -347,11 +349,11 @@ static void testUnsupported(void) {
   EXPECT_OK(flashcoreCompileOptionsSetSchedule(options, "block-n", "24"));
   EXPECT_ERROR(compile("!t = memref<1x8x512x264xf16>\n"
                        "!u = memref<1x8x512x64xf16>\n"
-                       "func.func @f(%q: !t, %r: !u) {\n"
+                       "func.func @f(%q: !t, %r: !u, %o: !t, %p: !u) {\n"
                        "  flashcore.attention ins(%q, %q, %q : !t, !t, !t)\n"
-                       "      outs(%q : !t)\n"
+                       "      outs(%o : !t)\n"
                        "  flashcore.attention ins(%r, %r, %r : !u, !u, !u)\n"
-                       "      outs(%r : !u)\n"
+                       "      outs(%p : !u)\n"
                        "  return\n"
                        "}\n",
                        options, &c),

@@ -28,26 +28,19 @@ gpu.module @kernels {
     // CHECK:      %[[MAX:.+]] = arith.maxnumf %[[S1]], %[[S0]] : vector<16x32xf32>
     // CHECK:      %[[ROW_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[MAX]], %{{.+}} [1] : vector<16x32xf32> to vector<16xf32>
     // CHECK-NOT:  vector.multi_reduction <maxnumf>
-    // CHECK:      %[[ADDEND:.+]] = arith.mulf %[[ROW_MAX]],
-    // CHECK:      %[[ANY_FAR:.+]] = vector.multi_reduction <or>, {{.+}} : vector<16xi1> to i1
-    // CHECK:      %[[RELATED:.+]]:3 = scf.if %[[ANY_FAR]]
-    // CHECK:        %[[SAFE_MAX:.+]] = arith.select %{{.+}}, %{{.+}}, %[[ROW_MAX]]
-    // CHECK:        %[[IS_FAR:.+]] = arith.cmpf ogt
-    // CHECK:        %[[SUBTRAHEND:.+]] = arith.select %[[IS_FAR]], %[[SAFE_MAX]],
-    // CHECK:        %[[NEW_ADDEND:.+]] = arith.select %[[IS_FAR]],
-    // CHECK:        %[[COLUMN:.+]] = vector.shape_cast %[[SUBTRAHEND]]
-    // CHECK:        %[[TILE:.+]] = vector.broadcast %[[COLUMN]]
-    // CHECK:        %[[D1:.+]] = arith.subf %[[S1]], %[[TILE]]
-    // CHECK:        %[[D0:.+]] = arith.subf %[[S0]], %[[TILE]]
-    // CHECK:        scf.yield %[[D1]], %[[D0]], %[[NEW_ADDEND]]
-    // CHECK:      } else {
-    // CHECK-NEXT:   scf.yield %[[S1]], %[[S0]], %[[ADDEND]]
-    // CHECK:      %[[ADDENDS:.+]] = vector.shape_cast %[[RELATED]]#2
-    // CHECK:      %[[ADDEND_TILE:.+]] = vector.broadcast %[[ADDENDS]]
-    // CHECK:      math.fma %[[RELATED]]#0, %{{.+}}, %[[ADDEND_TILE]]
+    // The difference first, without a branch: right for any maximum.
+    // CHECK-NOT:  scf.if
+    // CHECK:      %[[SAFE_MAX:.+]] = arith.select %{{.+}}, %{{.+}}, %[[ROW_MAX]]
+    // CHECK:      %[[COLUMN:.+]] = vector.shape_cast %[[SAFE_MAX]]
+    // CHECK:      %[[MAX_TILE:.+]] = vector.broadcast %[[COLUMN]]
+    // CHECK:      %[[D1:.+]] = arith.subf %[[S1]], %[[MAX_TILE]]
+    // CHECK:      %[[E1:.+]] = arith.mulf %[[D1]], %{{.+}} : vector<16x32xf32>
+    // CHECK:      math.exp2 %[[E1]]
     // CHECK:      vector.transfer_read %[[V]][%[[C0]], %[[C0]], %[[C32]], %[[C0]]]
     // CHECK:      %[[O1:.+]] = vector.contract {{.+}} into vector<16x64xf32>
-    // CHECK:      math.fma %[[RELATED]]#1, %{{.+}}, %[[ADDEND_TILE]]
+    // CHECK:      %[[D0:.+]] = arith.subf %[[S0]], %[[MAX_TILE]]
+    // CHECK:      %[[E0:.+]] = arith.mulf %[[D0]], %{{.+}} : vector<16x32xf32>
+    // CHECK:      math.exp2 %[[E0]]
     // CHECK:      vector.transfer_read %[[V]][%[[C0]], %[[C0]], %[[C0]], %[[C0]]]
     // CHECK:      vector.contract {{.+}} %{{.+}}, %{{.+}}, %[[O1]] : {{.+}} into vector<16x64xf32>
     // CHECK-NOT:  scf.for
