@@ -14,6 +14,7 @@ import pytest
 
 import flashcore
 from formula import assert_close, attention, draw_qkv
+from fresh import forget
 from flashcore import cache, kernels
 
 
@@ -28,14 +29,6 @@ def one_kernel(cache_dir):
 def check(**options):
     q, k, v = draw_qkv(queries=20)
     assert_close(flashcore.attention(q, k, v, **options), attention(q, k, v)[0])
-
-
-def forget(monkeypatch):
-    """As in a new process."""
-    module = sys.modules["flashcore.attention"]
-    monkeypatch.setattr(kernels, "_modules", {})
-    monkeypatch.setattr(module, "_calls", module._new_calls())
-    monkeypatch.setattr(module, "_calls_of_options", {})
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -358,6 +351,7 @@ import sys, time
 sys.path.insert(0, {here!r})
 import flashcore
 from formula import assert_close, attention, draw_qkv
+from fresh import forget
 from flashcore import kernels
 import os
 os.environ["FLASHCORE_CACHE_DIR"] = {cache!r}

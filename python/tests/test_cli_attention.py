@@ -6,6 +6,7 @@ import sys
 import numpy
 import pytest
 
+from fresh import forget
 from flashcore import kernels
 from flashcore.cli import attention, inputs, main
 from flashcore.problem import Problem
@@ -19,9 +20,7 @@ def run(cache_dir, capsys, monkeypatch):
     memory, but what earlier runs left is on disk."""
 
     def run(*arguments):
-        monkeypatch.setattr(kernels, "_modules", {})
-        for table in ("_calls", "_calls_of_options"):
-            monkeypatch.setattr(sys.modules["flashcore.attention"], table, {})
+        forget(monkeypatch)
         code = main(["attention", *map(str, arguments)])
         out, err = capsys.readouterr()
         return code, out, err

@@ -146,7 +146,7 @@ STRUCTS = """
  ld.global.u64 %rd4, [%rd3]; ld.global.f32 %f1, [%rd4];
  mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd2, %rd3; st.global.f32 [%rd3], %f1; ret;
 }
-.visible .entry cluster() { .reg .b32 %r; barrier.cluster.arrive.aligned; ret; }
+.visible .entry packed() { .reg .b64 %rd; add.rn.f32x2 %rd, %rd, %rd; ret; }
 """
 
 
@@ -209,13 +209,13 @@ def test_describe():
     module = describe_ptx(STRUCTS)
     assert (module.target, module.version, module.launch) == ("sm_80", (8, 0), None)
     by_name = {kernel.name: kernel for kernel in module.kernels}
-    assert list(by_name) == ["scale", "first", "cluster"]
+    assert list(by_name) == ["scale", "first", "packed"]
     params = by_name["scale"].parameters[0]
     assert (params.kind, params.bytes, params.align, params.offset) == ("struct", 32, 8, 0)
     assert [one.kind for one in by_name["first"].parameters] == ["pointer", "number"]
-    assert "line 20" in by_name["cluster"].error and "clusters of sm_90" in by_name["cluster"].error
-    with pytest.raises(flashcore.Error, match="clusters of sm_90"):
-        run_ptx(STRUCTS, 1, 32, [], kernel="cluster")
+    assert "line 20" in by_name["packed"].error and "f32x2" in by_name["packed"].error
+    with pytest.raises(flashcore.Error, match="f32x2"):
+        run_ptx(STRUCTS, 1, 32, [], kernel="packed")
     with pytest.raises(flashcore.Error, match="expects '.version'"):
         describe_ptx("nonsense")
 

@@ -46,9 +46,12 @@ def test_every_stage(stage, device):
 def test_the_attention_is_as_without():
     q, k, v = draw_qkv(queries=50)
     o, lse = flashcore.attention(q, k, v, causal=True, lse=True)
+    plain = flashcore.attention(q, k, v, causal=True)
     for stage in STAGES:
         result = flashcore.attention(q, k, v, causal=True, scores=stage)
-        assert len(result) == 2 and numpy.array_equal(result[0], o)
+        # Sums of an LSE, which probabilities need, are of weights that are not rounded.
+        expected = o if stage == "probabilities" else plain
+        assert len(result) == 2 and numpy.array_equal(result[0], expected)
         with_lse = flashcore.attention(q, k, v, causal=True, lse=True, scores=stage)
         assert len(with_lse) == 3 and numpy.array_equal(with_lse[1], lse)
         assert numpy.array_equal(with_lse[2], result[1])

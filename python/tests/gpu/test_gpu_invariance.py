@@ -27,8 +27,8 @@ def test_rows_of_warpgroups_are_the_same(problem, split_keys):
 
 
 def test_rows_differ_without():
-    problem = list_problems("cuda", 0, is_invariant=False)[0]
-    assert check_static(Inputs(problem)) > 0
+    problems = list_problems("cuda", 0, is_invariant=False)
+    assert any(check_static(Inputs(problem)) for problem in problems)
 
 
 def test_runs_repeat():

@@ -129,7 +129,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
           changed        with bias, alibi and the score region, before the mask
           masked         S[i,j], which is -inf where key j is hidden
           probabilities  exp(S[i,j] - LSE[i]), 0 where key j is hidden; a sink
-                         has no column
+                         has no column. LSE is rounded to f32 here: beyond
+                         2^12 its steps change weights by more than 2^-12
 
       Keys from `seqused_k` on are 0 up to the mask, and hidden behind it.
     * `tile`: the op is a tile of a larger attention. The operands are the batch
