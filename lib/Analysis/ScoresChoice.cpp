@@ -43,6 +43,14 @@ mlir::flashcore::chooseScoresSchedule(const AttentionProblem &problem,
   choice.numWarps = choice.blockM / warpRows;
   choice.numStages = 2; // the least there are; a tile alone has one slot
   choice.invariance = attention.invariance;
+  // Rows of the widest heads with room between them: two tiles of 64 rows are
+  // more than the least that a chip allows a block, sm_75's.
+  constexpr int64_t leastSharedMemory = 64 * 1024;
+  while (attention.hasPlainTiles() && choice.numWarps > 1 &&
+         getScoresSharedMemoryBytes(problem, choice) > leastSharedMemory) {
+    choice.numWarps = llvm::divideCeil(choice.numWarps, 2);
+    choice.blockM = choice.numWarps * warpRows;
+  }
   return choice;
 }
 

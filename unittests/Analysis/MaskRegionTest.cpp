@@ -45,10 +45,10 @@ protected:
     std::string text = "!q = memref<1x2x" + q + "x64xf16>\n!k = memref<1x2x" +
                        k +
                        "x64xf16>\n"
-                       "func.func @f(%query: !q, %key: !k, %o: !q, %ids: "
+                       "func.func @f(%query: !q, %key: !k, %out: !q, %ids: "
                        "memref<100xi32>) {\n"
                        "flashcore.attention ins(%query, %key, %key : !q, !k, "
-                       "!k) outs(%o : !q) mask {\n"
+                       "!k) outs(%out : !q) mask {\n"
                        "^bb0(%s: f32, %b: index, %h: index, %q: index, %k: "
                        "index):\n" +
                        body + "flashcore.yield %m : i1\n}\nreturn\n}\n";

@@ -39,13 +39,22 @@ TEST(ScoresChoice, HasNoMoreRowsThanQueries) {
 }
 
 TEST(ScoresChoice, FitsEveryChipWithEveryHeadDim) {
-  for (const TargetInfo &target : getTargets())
-    for (int64_t headDim = 1; headDim <= 256; ++headDim) {
-      AttentionProblem problem = makeProblem(std::nullopt, headDim);
-      EXPECT_LE(getScoresSharedMemoryBytes(problem,
-                                           chooseScoresSchedule(problem, {})),
-                target.sharedMemoryPerBlock);
-    }
+  for (auto [product, exchange] : {std::pair(Product::Warp, Exchange::None),
+                                   {Product::Thread, Exchange::Padded},
+                                   {Product::Wmma, Exchange::Padded},
+                                   {Product::Wmma, Exchange::Wide}}) {
+    ScheduleChoice attention;
+    attention.product = product;
+    attention.exchange = exchange;
+    for (const TargetInfo &target : getTargets())
+      for (int64_t headDim = 1; headDim <= 256; ++headDim) {
+        AttentionProblem problem = makeProblem(std::nullopt, headDim);
+        ScheduleChoice choice = chooseScoresSchedule(problem, attention);
+        EXPECT_LE(getScoresSharedMemoryBytes(problem, choice),
+                  target.sharedMemoryPerBlock)
+            << target.chip.str() << ", head_dim " << headDim;
+      }
+  }
 }
 
 TEST(ScoresChoice, IsInvariantAsTheAttentionIs) {

@@ -9,7 +9,8 @@
 // most twice that of the same formula done in the input precision, plus 1e-5,
 // and never less than one step of the output's type at the value expected: with
 // inputs of few digits that formula may happen to be exact. lse is a result in
-// f32, whatever P is rounded to: it is within 2e-5, relative to 1 + |lse|.
+// f32, whatever P is rounded to: it is within 2e-5, relative to 1 + |lse|, or,
+// where functions of scores are approximations, as good as O.
 //
 //===----------------------------------------------------------------------===//
 
