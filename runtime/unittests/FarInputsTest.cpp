@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TensorValues.h"
 #include "TestBundle.h"
 
 #include "flashcore/Runtime/Reference.h"
@@ -35,13 +36,7 @@ struct Inputs {
   std::string fill(InputKind kind, uint64_t seed = 1) {
     return text(set.fillInputs(seed, kind, Stage::All));
   }
-  std::vector<double> values(const char *name) {
-    HostTensor &tensor = set.tensor(name);
-    std::vector<double> result;
-    tensor.forEach(
-        [&](int64_t, int64_t at) { result.push_back(tensor.load(at)); });
-    return result;
-  }
+  std::vector<double> values(const char *name) { return valuesOf(set, name); }
   /// q.k of each query and key of each batch entry and head.
   std::vector<double> products() {
     AttentionInputs in = set.inputs();

@@ -457,6 +457,14 @@ protected:
   StatusOr<Plan> plan(const std::vector<HostArray> &arrays) {
     return Plan::create(*device, *module, bundle, tensorsOf(arrays));
   }
+  /// Of two kernels and a workspace, with the tensors in another order.
+  StatusOr<Plan> planSplit() {
+    fake.parameters.resize(2);
+    load(splitManifest());
+    std::vector<HostArray> arrays = makeArrays({1, 2, 2, 32, 48});
+    std::reverse(arrays.begin(), arrays.end());
+    return plan(arrays);
+  }
 
   FakeCuda fake;
   Bundle bundle;
@@ -489,11 +497,7 @@ TEST_F(CudaPlanTest, passesArgumentsInTheOrderOfTheKernel) {
 }
 
 TEST_F(CudaPlanTest, launchesAllKernelsAndTheWorkspace) {
-  fake.parameters.resize(2);
-  load(splitManifest());
-  std::vector<HostArray> arrays = makeArrays({1, 2, 2, 32, 48});
-  std::reverse(arrays.begin(), arrays.end());
-  StatusOr<Plan> made = plan(arrays);
+  StatusOr<Plan> made = planSplit();
   ASSERT_EQ(text(made), "");
   EXPECT_EQ(made->workspaceBytes(), 120 * 64);
   EXPECT_EQ(text(made->launch(pointers, 0x70000)), "");
@@ -585,11 +589,7 @@ TEST_F(CudaPlanTest, refusesOutputsThatOverlap) {
 }
 
 TEST_F(CudaPlanTest, refusesAWorkspaceThatOverlaps) {
-  fake.parameters.resize(2);
-  load(splitManifest());
-  std::vector<HostArray> arrays = makeArrays({1, 2, 2, 32, 48});
-  std::reverse(arrays.begin(), arrays.end());
-  StatusOr<Plan> made = plan(arrays);
+  StatusOr<Plan> made = planSplit();
   ASSERT_EQ(text(made), "");
   EXPECT_EQ(text(made->launch(pointers, 0x30000)),
             "expects a workspace beside all tensors, but got one that overlaps "

@@ -11,6 +11,7 @@
 
 #include "FakeCuda.h"
 #include "HostDevice.h"
+#include "TensorValues.h"
 #include "TestBundle.h"
 
 #include "flashcore/Runtime/Check.h"
@@ -34,13 +35,7 @@ protected:
       : bundle(loadTestBundle(manifest)), problem(*Problem::create(bundle, {})),
         set(std::move(*TensorSet::create(problem))) {}
 
-  std::vector<double> values(const char *name) {
-    HostTensor &tensor = set.tensor(name);
-    std::vector<double> result;
-    tensor.forEach(
-        [&](int64_t, int64_t at) { result.push_back(tensor.load(at)); });
-    return result;
-  }
+  std::vector<double> values(const char *name) { return valuesOf(set, name); }
 
   static double deviation(const std::vector<double> &values) {
     double sum = 0;

@@ -379,14 +379,9 @@ RowState TileExpander::buildOnePass(Value query) {
 /// Of a part of the keys without tiles for these queries, where the overlap
 /// walks one all the same, the state before it.
 RowState TileExpander::dropUnlessWalked(RowState state) {
-  auto build = [&](RowState side) {
-    return [side](OpBuilder &builder, Location loc) {
-      scf::YieldOp::create(builder, loc, side.getValues());
-    };
-  };
-  RowState empty = getEmptyState();
-  return RowState::get(
-      scf::IfOp::create(b, hasTiles, build(state), build(empty)).getResults());
+  return RowState::get(b.branch(
+      hasTiles, [&] { return state.getValues(); },
+      [&] { return getEmptyState().getValues(); }));
 }
 
 void TileExpander::expand() {
