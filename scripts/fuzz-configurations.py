@@ -23,7 +23,6 @@ import random
 import re
 import resource
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,22 +36,11 @@ CPU_LIMIT = 60
 CLOCK_LIMIT = 1200
 RETRIES = 3
 HEAD_DIMS = range(1, 257)
-COMPILER = shutil.which("flashcore-compile") or ROOT / "build/release/bin/flashcore-compile"
 EDGES = [1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
 # What no message to a user contains.
 INTERNAL = ("PLEASE submit", "LLVM ERROR", "Assertion", "UNREACHABLE", "Stack dump", "failed to legalize", "internal error",
             "does not dominate", "Intrinsic has incorrect", "terminate called", "runtime error:", "AddressSanitizer")
-
-def list_chips(compiler):
-    """All that the compiler knows, which its error about another names."""
-    result = subprocess.run([compiler, "-", "--chip=none"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
-    chips = re.findall(r"\bsm_\w+", result.stderr)
-    if not chips:
-        raise ValueError(f"expects a list of chips from {compiler}, but got '{result.stderr.strip()}'")
-    return chips
-
-
-CHIPS = list_chips(COMPILER)
+UNKNOWN_CHIPS = ("sm_60", "gfx90a", "sm_")
 # What chips without tensor cores for a type say of lists that none of their blocks can walk (C28).
 UNSUPPORTED = re.compile(r"has block lists of \d+ queries, but sm_\d+ has only products of threads")
 # Option: legal values, values that are refused whatever the rest is.
@@ -296,7 +284,7 @@ class Configuration:
         legal &= self.dropout is None or 2 ** -17 <= self.dropout < 1 - 2 ** -17
         heads = self.shape[1:3]
         legal &= "?" in heads or heads[0] % heads[1] == 0
-        return legal and all(option.startswith("--chip=") and option[7:] in CHIPS for option in self.options)
+        return legal and all(option.startswith("--chip=") and option[7:] not in UNKNOWN_CHIPS for option in self.options)
 
     def entry(self, run, bundle):
         """What flashcore-run --grid reads."""
@@ -372,9 +360,10 @@ def fixed_layouts(configuration):
 
 
 class Generator:
-    """Configuration number `index` of a seed, whatever was drawn before it."""
+    """Configuration number `index` of a seed, whatever was drawn before it, for one of the chips."""
 
-    def __init__(self, seed, index):
+    def __init__(self, seed, index, chips):
+        self.chips = chips
         self.rng = random.Random(f"{seed}/{index}")
 
     def chance(self, percent):
@@ -415,9 +404,9 @@ class Generator:
         return float(f"{self.rng.uniform(low, high):.3g}")
 
     def options(self):
-        options = [f"--chip={self.rng.choice(CHIPS)}"] if self.chance(60) else []
+        options = [f"--chip={self.rng.choice(self.chips)}"] if self.chance(60) else []
         if self.chance(1):
-            options = [f"--chip={self.rng.choice(['sm_60', 'gfx90a', 'sm_'])}"]
+            options = [f"--chip={self.rng.choice(UNKNOWN_CHIPS)}"]
         if self.chance(25):
             options.append(f"--few-queries={self.rng.choice([1, 4, 16, 16, 16, 64, -1])}")
         if self.chance(40):
@@ -732,10 +721,19 @@ class Fuzzer:
             return False
 
 
+def list_chips(compiler):
+    """All that the compiler knows, which its error about another names."""
+    result = subprocess.run([compiler, "-", "--chip=none"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    chips = re.findall(r"\bsm_\w+", result.stderr)
+    if not chips:
+        raise ValueError(f"expects a list of chips from {compiler}, but got '{result.stderr.strip()}'")
+    return chips
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     binaries = ROOT / "build/release/bin"
-    parser.add_argument("--compiler", default=COMPILER, type=os.fspath)
+    parser.add_argument("--compiler", default=binaries / "flashcore-compile", type=os.fspath)
     parser.add_argument("--runner", default=binaries / "flashcore-run", type=os.fspath)
     parser.add_argument("--device", choices=["emulator", "cuda"], default="emulator")
     parser.add_argument("--seed", type=int, default=None, help="of what is drawn (default: the time)")
@@ -753,8 +751,9 @@ def configurations(args, seed):
         return
     end = time.monotonic() + 60 * args.minutes
     index = 0
+    chips = list_chips(args.compiler)
     while index < args.count if args.count is not None else time.monotonic() < end:
-        yield Generator(seed, index).draw()
+        yield Generator(seed, index, chips).draw()
         index += 1
 
 
