@@ -12,7 +12,8 @@ import shutil
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "build/site-docs"
 # Pages that lie elsewhere in the tree.
-NAMES = {"README.md": "index.md", "benchmarks/README.md": "benchmarks.md", "CHANGELOG.md": "changelog.md"}
+NAMES = {"README.md": "index.md", "benchmarks/README.md": "benchmarks.md", "CHANGELOG.md": "changelog.md",
+         "CONTRIBUTING.md": "contributing.md"}
 LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^()\s]+)\)")
 
 

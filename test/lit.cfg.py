@@ -60,6 +60,9 @@ if ptxas:
     config.substitutions.append(("%ptxas", ptxas))
 else:
     lit_config.note("ptxas not found: tests that assemble are skipped")
+# What passes say of their decisions, which builds with assertions have.
+if config.flashcore_has_debug_output:
+    config.available_features.add("debug-output")
 if shutil.which("clang-tidy-22"):
     config.available_features.add("clang-tidy")
 if os.path.exists("/dev/nvidia0"):

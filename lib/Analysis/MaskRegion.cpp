@@ -7,9 +7,13 @@
 #include "flashcore/Analysis/MaskRegion.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/DebugLog.h"
+#include "llvm/Support/InterleavedRange.h"
 
 #include <cstdlib>
 #include <optional>
+
+#define DEBUG_TYPE "flashcore-mask-region"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -422,6 +426,8 @@ Ranges MaskReader::getRanges(arith::CmpIOp compare,
   auto read = [&](Value left, arith::CmpIPredicate relation, Value right) {
     bounds = {};
     bounds.isComplete = addComparison(left, relation, right);
+    if (!bounds.isComplete)
+      LDBG() << "bounds keys in part or not at all: " << compare;
     return Ranges{std::move(bounds)};
   };
   using Predicate = arith::CmpIPredicate;
@@ -454,8 +460,10 @@ Ranges MaskReader::getRanges(Value condition, bool holds) {
                  getSide(false, select.getFalseValue()));
   }
   auto compare = dyn_cast_or_null<arith::CmpIOp>(op);
-  if (!compare || compare.getLhs().getType() == condition.getType())
+  if (!compare || compare.getLhs().getType() == condition.getType()) {
+    LDBG() << "bounds no keys, being no comparison of them: " << condition;
     return {getUnknown()};
+  }
   return getRanges(compare,
                    holds ? compare.getPredicate()
                          : arith::invertPredicate(compare.getPredicate()));
@@ -490,5 +498,10 @@ mlir::flashcore::getRegionRanges(Region &mask,
                                  SmallVectorImpl<BoundSymbol> &symbols) {
   SmallVector<RegionBounds> ranges = MaskReader(mask, symbols).read();
   dropUnusedSymbols(ranges, symbols);
+  for (const RegionBounds &range : ranges)
+    LDBG() << "keys (d1) that query d0 sees: from "
+           << llvm::interleaved_array(range.first) << " to "
+           << llvm::interleaved_array(range.last)
+           << (range.isComplete ? ", all of them" : ", some of them");
   return ranges;
 }

@@ -11,8 +11,10 @@
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Support/Cleanup.h"
 #include "flashcore/Support/ErrorStream.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
@@ -23,7 +25,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <pthread.h>
+#include <string>
 #include <unistd.h>
+#include <vector>
 
 using namespace mlir::flashcore;
 
@@ -105,6 +109,40 @@ static void handleStackOverflow() {
 }
 
 //===----------------------------------------------------------------------===//
+// Debug output
+//===----------------------------------------------------------------------===//
+
+#ifndef NDEBUG
+namespace {
+/// What --debug-only sets.
+struct DebugTypes {
+  void operator=(const std::string &text) {
+    llvm::SmallVector<llvm::StringRef> types;
+    llvm::StringRef(text).split(types, ',', /*MaxSplit=*/-1,
+                                /*KeepEmpty=*/false);
+    std::vector<std::string> names(types.begin(), types.end());
+    std::vector<const char *> pointers;
+    for (const std::string &name : names)
+      pointers.push_back(name.c_str());
+    llvm::DebugFlag = true;
+    llvm::setCurrentDebugTypes(pointers.data(), pointers.size());
+  }
+};
+} // namespace
+
+/// What our passes say of their decisions, where they are compiled with
+/// assertions. LLVM has the option only where it is, too.
+static void addDebugOption() {
+  if (llvm::cl::getRegisteredOptions().contains("debug-only"))
+    return;
+  static DebugTypes types;
+  static llvm::cl::opt<DebugTypes, true, llvm::cl::parser<std::string>> option(
+      "debug-only", llvm::cl::desc("Print what these passes decide"),
+      llvm::cl::value_desc("name,..."), llvm::cl::location(types));
+}
+#endif
+
+//===----------------------------------------------------------------------===//
 // The start of a tool
 //===----------------------------------------------------------------------===//
 
@@ -123,6 +161,9 @@ std::string mlir::flashcore::getVersion() {
 ToolInit::ToolInit(int &argc, char **&argv, const char *name)
     : init(prepare(argc), argv) {
   handleOutputErrors(name);
+#ifndef NDEBUG
+  addDebugOption();
+#endif
   llvm::install_fatal_error_handler(onFatalError);
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { endWithError("out of memory"); });

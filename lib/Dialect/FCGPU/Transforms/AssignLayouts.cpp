@@ -19,6 +19,9 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-assign-layouts"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_ASSIGNLAYOUTSPASS
@@ -381,6 +384,9 @@ struct AssignLayoutsPass final
       std::optional<Conflict> conflict = solver.solve();
       if (!conflict)
         return writeLayouts(func, solver);
+      LDBG() << "another layout is wanted "
+             << (conflict->use ? "by a use" : "by all uses") << " of "
+             << conflict->value;
       resolve(*conflict);
       ++numConverted;
     }

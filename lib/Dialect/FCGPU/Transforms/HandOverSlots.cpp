@@ -25,6 +25,9 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-hand-over-slots"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_HANDOVERSLOTSPASS
@@ -93,6 +96,8 @@ struct HandOverSlotsPass final
     OpBuilder b(place);
     AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
                       RingSide::Read);
+    LDBG() << "acquired once, in front of "
+           << OpWithFlags(place, OpPrintingFlags().skipRegions());
     if (!loop || !isTileLoop(loop))
       return success();
     Operation *last = place;
@@ -206,6 +211,8 @@ struct HandOverSlotsPass final
         tiles[it->second].lastUse = *lastUse;
     }
     for (auto [read, lastUse] : tiles) {
+      LDBG() << "acquired in front of " << *read << ", released behind "
+             << OpWithFlags(lastUse, OpPrintingFlags().skipRegions());
       OpBuilder b(read);
       AcquireOp::create(b, read.getLoc(), read.getRing(), read.getTile(),
                         RingSide::Read);
@@ -288,7 +295,8 @@ struct HandOverSlotsPass final
         return signalPassFailure();
       }
       if (failed(proveHandover(*programs.begin(), forall)))
-        signalPassFailure();
+        return signalPassFailure();
+      LDBG() << "the roles hand their slots over rightly";
     });
   }
 

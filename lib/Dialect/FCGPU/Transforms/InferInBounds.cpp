@@ -14,6 +14,9 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Interfaces/ValueBoundsOpInterface.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-infer-in-bounds"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_INFERINBOUNDSPASS
@@ -45,8 +48,13 @@ struct InferInBoundsPass final
     if (!isOurKernel(getOperation()))
       return;
     getOperation().walk([&](CopyOp copy) {
-      if (copy.getInBounds() || !endsInside(copy))
+      if (copy.getInBounds())
         return;
+      if (!endsInside(copy)) {
+        LDBG() << "rows may lie past the end: " << copy;
+        return;
+      }
+      LDBG() << "all rows lie inside: " << copy;
       copy.setInBounds(true);
       ++numInBounds;
     });

@@ -24,6 +24,9 @@
 #include "mlir/Interfaces/ValueBoundsOpInterface.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-pipeline-loops"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PIPELINELOOPSPASS
@@ -382,6 +385,8 @@ struct PipelineLoopsPass final
     auto hoisted = hoistCopies(loop, copies);
     if (failed(hoisted))
       return failure();
+    LDBG() << copies.size() << " copies run " << numStages - 1
+           << " tiles ahead, overlap " << stringifyOverlap(overlap);
 
     SetVector<Operation *> early;
     if (overlap == Overlap::QK)

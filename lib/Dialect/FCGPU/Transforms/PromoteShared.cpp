@@ -19,9 +19,12 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+
+#define DEBUG_TYPE "flashcore-promote-shared"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_PROMOTESHAREDPASS
@@ -186,6 +189,7 @@ struct PromoteSharedPass final
                                   staging.getGroup());
     Value ring =
         AllocRingOp::create(b, read.getLoc(), ringType, staging.getRing());
+    LDBG() << ringType << " for " << read;
     fillColumns(b, read, ring);
     return ring;
   }

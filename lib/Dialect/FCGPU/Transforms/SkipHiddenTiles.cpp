@@ -16,6 +16,9 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-skip-hidden-tiles"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_SKIPHIDDENTILESPASS
@@ -63,8 +66,10 @@ struct SkipHiddenTilesPass final
   /// the body as it was where the condition is not known by then.
   Block *guard(Value condition, scf::ForOp loop, Block *body) {
     Operation *first = getFirstOwn(*body), *yield = body->getTerminator();
-    if (first == yield || !hasOnlyResults(first))
+    if (first == yield || !hasOnlyResults(first)) {
+      LDBG() << "all warps must do all of a tile, or write: " << condition;
       return body;
+    }
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(first);
     auto ifOp =
@@ -72,8 +77,10 @@ struct SkipHiddenTilesPass final
                           condition, /*withElseRegion=*/true);
     if (failed(moveValueDefinitions(rewriter, condition, ifOp))) {
       rewriter.eraseOp(ifOp);
+      LDBG() << "is known too late: " << condition;
       return body;
     }
+    LDBG() << "a warp skips a tile unless " << condition;
     Block *then = ifOp.thenBlock(), *otherwise = ifOp.elseBlock();
     then->getOperations().splice(then->end(), body->getOperations(),
                                  std::next(ifOp->getIterator()),

@@ -17,6 +17,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-split-masked-tiles"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_SPLITMASKEDTILESPASS
@@ -127,6 +130,8 @@ struct SplitMaskedTilesPass final
         std::optional<SplitPoint> point = findSplitPoint(loop);
         if (!point)
           break;
+        LDBG() << "split where the iteration is " << point->bound << " - "
+               << point->ahead;
         loops.push_back({split(loop, *point), ++numBounds});
       }
     }

@@ -19,6 +19,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "flashcore-start-next-tile"
 
 namespace mlir::fcgpu {
 #define GEN_PASS_DEF_STARTNEXTTILEPASS
@@ -132,6 +135,8 @@ struct StartNextTilePass final
       return copies.front().emitOpError(
           "copies from an address that depends on more than the number of the "
           "block tile; it cannot be started in the tile before");
+    for (CopyOp copy : copies)
+      LDBG() << "started in the block tile before: " << copy;
     OpBuilder b(loop);
     cloneFor(b, loop, *slice, loop.getLowerBound());
     b.setInsertionPointAfter(getLastRingUse(loop));
