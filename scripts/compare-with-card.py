@@ -250,7 +250,7 @@ def parse_arguments():
     parser.add_argument("--compare", type=pathlib.Path, metavar="NPZ", help="compare these results with the emulator's")
     parser.add_argument("--json", type=pathlib.Path, help="where --compare writes its verdicts and examples")
     parser.add_argument("--figures", type=pathlib.Path, metavar="FILE",
-                        help="where --compare records what docs/Emulator.md says; without it, check that FILE is of this corpus")
+                        help="where --compare records what docs/EmulatorValidation.md says; without it, check that FILE is of this corpus")
     parser.add_argument("--kernels", type=pathlib.Path, metavar="DIR", help="whole kernels to run too (*.fcb)")
     parser.add_argument("--seed", type=int, help="of the operands; --compare takes it from the results")
     parser.add_argument("--only", default="", help="only the launches whose name contains this")

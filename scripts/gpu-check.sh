@@ -102,10 +102,10 @@ for step in $steps; do
       ln -sf flashcore "$dir/tree/bin/flashcore-$tool"
     done
     cp "$run" "$dir/tree/bin/flashcore-run"
-    # What docs/Emulator.md shows is scripts/card-check.sh, with bundles of its own.
+    # What docs/EmulatorValidation.md shows is scripts/card-check.sh, with bundles of its own.
     pages=(README.md benchmarks/README.md)
     for page in docs/*.md; do
-      [ "$page" = docs/Emulator.md ] || pages+=("$page")
+      [ "$page" = docs/EmulatorValidation.md ] || pages+=("$page")
     done
     python3 scripts/check-docs.py -v --when=gpu --bin "$dir/tree/bin" "${pages[@]}" >"$logs/docs.txt" 2>&1 || failed=1
     grep -E '^(README|docs/|benchmarks/)' "$logs/docs.txt" | sed 's/^/docs: /'

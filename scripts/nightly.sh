@@ -20,8 +20,8 @@ docs() { # the commands of the pages that are marked `nightly`, mutants apart
 fresh() { # the first command of README.md, in a copy of the tree without a build
   python3 scripts/check-docs.py -v --when=fresh README.md
 }
-mutants() { # every mutant of docs/Emulator.md, by its command
-  python3 scripts/check-docs.py -v --when=nightly docs/Emulator.md
+mutants() { # every mutant of docs/EmulatorValidation.md, by its command
+  python3 scripts/check-docs.py -v --when=nightly docs/EmulatorValidation.md
 }
 grid() { # the emulator's grid of kernels, each in all orders of warps and copies
   local tools=build/release/bin
@@ -92,7 +92,7 @@ main() {
   fi
   pages=(README.md benchmarks/README.md docs/examples/embed/README.md)
   for page in docs/*.md; do
-    [ "$page" = docs/Emulator.md ] || pages+=("$page")
+    [ "$page" = docs/EmulatorValidation.md ] || pages+=("$page")
   done
 
   log=build/nightly/$(date +%F)

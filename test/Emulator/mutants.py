@@ -20,7 +20,7 @@ it has a '*'. --subset runs one mutant in N, and of those kinds every check must
 see (barriers, waits, commits) all. --update makes the list fit what was run:
 ordinals that hold no longer go, and mutants that nothing expects come at its
 end, without the reason that a person has to give. --figures writes what
-docs/Emulator.md says of the run (figures.py).
+docs/EmulatorValidation.md says of the run (figures.py).
 """
 
 import argparse

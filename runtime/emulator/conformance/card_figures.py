@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What docs/Emulator.md says of the comparison with a card, from the file that
+"""What docs/EmulatorValidation.md says of the comparison with a card, from the file that
 compare-with-card.py --figures writes.
 
 usage: card_figures.py [--update] FIGURES.json PAGE.md
