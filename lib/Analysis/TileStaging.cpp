@@ -10,12 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/TileStaging.h"
-#include "llvm/Support/DebugLog.h"
 
 #include <numeric>
 #include <tuple>
-
-#define DEBUG_TYPE "flashcore-tile-staging"
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
@@ -49,9 +46,10 @@ int64_t mlir::flashcore::getGroupRows(const ScheduleChoice &schedule,
   return hasOnes ? rows : kSwizzledRows;
 }
 
-static TileStaging choose(const ScheduleChoice &schedule, TileRole role,
-                          int64_t cols, bool isInLoop,
-                          std::optional<int64_t> pageSize) {
+TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
+                                           TileRole role, int64_t cols,
+                                           bool isInLoop,
+                                           std::optional<int64_t> pageSize) {
   bool isAlone = schedule.keyWarps > 1;
   TileStaging staging;
   staging.ring = isAlone ? CopyScope::Warp : CopyScope::Block;
@@ -76,35 +74,5 @@ static TileStaging choose(const ScheduleChoice &schedule, TileRole role,
   // does.
   bool isOnly = schedule.numWarps == 1 && !isInLoop;
   staging.copy = isAlone || isOnly ? CopyScope::Warp : CopyScope::Block;
-  return staging;
-}
-
-static llvm::StringRef getName(TileRole role) {
-  switch (role) {
-  case TileRole::Query:
-    return "query";
-  case TileRole::Key:
-    return "key";
-  case TileRole::Value:
-    return "value";
-  case TileRole::Output:
-    return "output";
-  case TileRole::Probabilities:
-    return "probabilities";
-  }
-  llvm_unreachable("no other role");
-}
-
-TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
-                                           TileRole role, int64_t cols,
-                                           bool isInLoop,
-                                           std::optional<int64_t> pageSize) {
-  TileStaging staging = choose(schedule, role, cols, isInLoop, pageSize);
-  LDBG() << getName(role) << ": copied by a "
-         << stringifyCopyScope(staging.copy) << " into " << staging.slots
-         << " slots of a " << stringifyCopyScope(staging.ring)
-         << ", numbered by " << stringifyTileNumber(staging.number) << ", "
-         << staging.kept << " of " << cols << " columns stay in registers"
-         << (staging.inPlace ? ", multiplied in place" : "");
   return staging;
 }

@@ -18,8 +18,11 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <algorithm>
+
+#define DEBUG_TYPE "flashcore-online-softmax"
 
 namespace mlir::flashcore {
 #define GEN_PASS_DEF_ONLINESOFTMAXPASS
@@ -232,11 +235,12 @@ void TileExpander::stage(Operation *access, TileRole role, int64_t cols,
                          bool isInLoop, std::optional<int64_t> pageSize) {
   TileStaging staging =
       chooseStaging(schedule.getChoice(), role, cols, isInLoop, pageSize);
-  access->setAttr(
-      fcgpu::kStagingAttrName,
+  auto attr =
       fcgpu::StagingAttr::get(op.getContext(), staging.copy, staging.ring,
                               staging.slots, staging.number, staging.kept,
-                              staging.inPlace, staging.group, staging.layout));
+                              staging.inPlace, staging.group, staging.layout);
+  LDBG() << attr << " for " << *access;
+  access->setAttr(fcgpu::kStagingAttrName, attr);
 }
 
 /// In one pass, a warp walks as many tiles as any warp of any block may have.

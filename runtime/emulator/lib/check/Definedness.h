@@ -5,11 +5,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Registers and memory start undefined, and what is computed from undefined
-// bits is undefined; nothing is said until it matters (docs/EmulatorChecks.md). A
-// register has a mask of the lanes that are defined through and through, which
-// is all that a kernel without undefined data ever looks at. Beside it, in a
-// second half of the frame, lie the undefined bits of the other lanes. Shared
-// and local memory have one shadow bit a bit, global memory one a byte.
+// bits is undefined; nothing is said until it matters (docs/EmulatorChecks.md).
+// A register has a mask of the lanes that are defined through and through,
+// which is all that a kernel without undefined data ever looks at. Beside it,
+// in a second half of the frame, lie the undefined bits of the other lanes.
+// Shared and local memory have one shadow bit a bit, global memory one a byte.
 //
 //===----------------------------------------------------------------------===//
 
