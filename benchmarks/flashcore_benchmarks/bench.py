@@ -1,8 +1,14 @@
-"""flashcore-bench: FlashCore's kernels beside every peer on this machine.
+"""flashcore-bench: FlashCore beside every peer on this machine.
 
-One command on a machine with a GPU, PyTorch and FlashCore's executables
-compiles the kernels, times them beside PyTorch's backends (and flash-attn, if
-it is installed) and writes results.json, report.md and plots:
+On a machine with a GPU, PyTorch and FlashCore's Python package, a table to
+paste of the package's calls beside PyTorch's backends, flash-attn (if it is
+installed) and FlexAttention, on shapes of yours or on some common ones:
+
+  flashcore-bench
+  flashcore-bench --shape 'b1 h32/8 s4096 d128 bf16 causal'
+
+With FlashCore's executables, too, kernels and schedules are compiled, timed
+beside the same peers, and described in results.json, report.md and plots:
 
   flashcore-bench run
 
@@ -16,7 +22,6 @@ documentation.
 """
 
 import argparse
-import datetime
 import os
 import pathlib
 import sys
@@ -24,15 +29,15 @@ import time
 
 from . import (
     accuracy,
-    given,
+    compare,
     counters,
+    given,
     ladder,
     plots,
     problems,
     publish,
     report,
     results,
-    roofline,
     rotation,
 )
 from .cli import (
@@ -54,25 +59,23 @@ from .errors import UserError
 from .kernels import Kernels
 from .monitor import Monitor
 from .package import chip_number, read
+from .peers import PEERS
 from .progress import Progress
-from .timing import Request
+from .timing import Request, summary, time_entry
 from .toolchain import IS_INSTALLED, OUT, Toolchain
 from .worker import Lost, WorkerDevice
 
-PEERS = (
-    "fa2",
-    "cudnn",
-    "efficient",
-    "math",
-    "flash-attn",
-    "flash-attn-3",
-    "flex",
-)
 DEFAULT_OUT = OUT / "bench"
 
 
-def parse_arguments(arguments):
-    return make_parser().parse_args(arguments)
+def parse_arguments(arguments=None):
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    # Without a command it compares; these two are of all commands.
+    if not words or (
+        words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")
+    ):
+        words.insert(0, "compare")
+    return make_parser().parse_args(words)
 
 
 def make_parser():
@@ -84,6 +87,17 @@ def make_parser():
     add_version(parser)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND"
+    )
+    compare.add_arguments(
+        commands.add_parser(
+            "compare",
+            help="print a table of the package's calls beside other attentions "
+            "(what is done without a command)",
+            description=compare.__doc__.replace(
+                "flashcore bench", program("bench")
+            ),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
     )
     run = commands.add_parser("run", help="compile, time, report and plot")
     _add_selection(run)
@@ -245,46 +259,17 @@ class Bench:
                 continue
             if time.monotonic() >= deadline:
                 return selected[i:]
-            entry = self._time(problem, bundles, monitor)
+            request = Request(
+                problem, bundles, self._peers, self._seed, self._rounds
+            )
+            peaks = self._store.data["card"].get("peaks")
+            entry = time_entry(self._timer, request, peaks, monitor)
             entry["bundles"] = sums
             entry["refused"] = refused | entry["refused"]
             self._store.data["problems"][problem.name] = entry
             self._store.save()
             progress.step(f"{problem.name}: {summary(entry)}")
         return []
-
-    def _time(self, problem, bundles, monitor):
-        timing = self._timer.time(
-            Request(problem, bundles, self._peers, self._seed, self._rounds)
-        )
-        peaks = self._store.data["card"].get("peaks")
-        return {
-            "problem": results.describe(problem),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(
-                timespec="seconds"
-            ),
-            "contenders": {
-                name: describe(problem, times, peaks) | timing.facts[name]
-                for name, times in timing.samples.items()
-            },
-            "refused": timing.refused,
-            "lost": timing.lost,
-            "conditions": [
-                monitor.during(*span) for span in timing.spans if monitor
-            ],
-        }
-
-
-def describe(problem, times, peaks):
-    us = rotation.summarize(times)
-    return {"us": us} | roofline.rates(problem, us["median"], peaks)
-
-
-def summary(entry):
-    """A line for the progress: the fastest peer beside ours."""
-    medians = {n: c["us"]["median"] for n, c in entry["contenders"].items()}
-    parts = [f"{name} {us:.2f} us" for name, us in medians.items()]
-    return ", ".join(parts) or "nothing could be timed"
 
 
 def open_torch_device():
@@ -369,7 +354,7 @@ def command_run(arguments):
             f"{len(left)} problems are left, from {left[0].name} on: run the same "
             "command again"
         )
-    return report_failures(store.data)
+    return results.report_failures(store.data)
 
 
 def count(arguments, store, kernels, selected, toolchain):
@@ -444,20 +429,6 @@ def finish(store, out):
     print("wrote " + ", ".join(map(str, written)))
 
 
-def report_failures(data):
-    """1 if a result of ours was wrong, or a kernel of ours ended its
-    process."""
-    failed = [
-        name
-        for entry in data["problems"].values()
-        for name, contender in entry["contenders"].items()
-        if not results.passes(contender["error"])
-    ]
-    for entry in data["problems"].values():
-        failed += entry["lost"]
-    return int(any(name.startswith("flashcore") for name in failed))
-
-
 def command_compile(arguments):
     climb(arguments)
     variants = parse_variants(arguments.variant, arguments.tuning_file)
@@ -507,6 +478,7 @@ def command_plot(arguments):
 
 
 COMMANDS = {
+    "compare": compare.command,
     "run": command_run,
     "compile": command_compile,
     "list": command_list,

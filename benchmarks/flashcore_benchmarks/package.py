@@ -24,7 +24,9 @@ __all__ = [
     "BundleError",
     "chip_number",
     "finite",
+    "import_package",
     "open_device",
+    "parse_shape",
     "read",
 ]
 
@@ -37,8 +39,8 @@ def read(path, chip=None):
         raise UserError(str(error))
 
 
-def open_device():
-    """The GPU that PyTorch calls cuda:0, and the class of its errors."""
+def import_package():
+    """The module flashcore, or a UserError."""
     try:
         import flashcore
     except ImportError as error:
@@ -46,4 +48,22 @@ def open_device():
             f"{error}; run needs FlashCore's Python package: install its wheel, "
             "or build flashcore-python and put its folder on PYTHONPATH"
         )
+    return flashcore
+
+
+def open_device():
+    """The GPU that PyTorch calls cuda:0, and the class of its errors."""
+    flashcore = import_package()
     return flashcore.open_device("cuda"), flashcore.Error
+
+
+def parse_shape(words):
+    """The flashcore.problem.Problem that words of --shape stand for, or a
+    UserError."""
+    import_package()
+    from flashcore.problem import Problem
+
+    try:
+        return Problem.parse(words)
+    except ValueError as error:
+        raise UserError(str(error))

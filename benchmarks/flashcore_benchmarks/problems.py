@@ -30,6 +30,7 @@ class Problem:
     scale: float = None  # None is 1 / sqrt(head_dim)
     bias: tuple = None  # its type and axes: ("f32", "1h1k")
     lse: bool = False  # whether it is a result
+    layout: str = "bhsd"  # or bshd: how the rows of q, k and v lie
     source: str = None  # MLIR
 
     def __post_init__(self):
@@ -144,6 +145,7 @@ class Problem:
         words += [f"softcap={self.softcap:g}"] if self.softcap else []
         words += [f"scale={self.scale:g}"] if self.scale else []
         words += ["bias={1}:{0}".format(*self.bias)] if self.bias else []
+        words += [self.layout] if self.layout != "bhsd" else []
         return " ".join(words)
 
     def mlir(self, attention, is_dynamic=False):
@@ -302,3 +304,10 @@ def input_sets(problem, budget_bytes=200_000_000):
     most 8, so that one call rarely finds its inputs where the last left
     them."""
     return max(1, min(8, math.floor(budget_bytes / problem.tensor_bytes)))
+
+
+def cold_input_sets(problem, cache_bytes):
+    """How many sets to rotate over so that a call finds none of its inputs in a
+    cache of this size: twice what it holds, and at most what a graph has
+    calls."""
+    return max(1, min(400, math.ceil(2 * cache_bytes / problem.tensor_bytes)))

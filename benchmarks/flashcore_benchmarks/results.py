@@ -58,19 +58,24 @@ QUANTITIES = {
 }
 
 
+def empty():
+    """Results without any."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": {},
+        "card": {},
+        "notes": [],
+        "problems": {},
+    }
+
+
 class Results:
     """The file at `path`, read where it exists; save() writes it whole."""
 
     def __init__(self, path, is_fresh=False):
         self.path = pathlib.Path(path)
-        self.data = {
-            "format": FORMAT,
-            "version": VERSION,
-            "settings": {},
-            "card": {},
-            "notes": [],
-            "problems": {},
-        }
+        self.data = empty()
         if self.path.exists() and not is_fresh:
             self.data = read(self.path)
 
@@ -267,3 +272,17 @@ def _compact_times(contender):
 def passes(error):
     """FlashAttention's criterion."""
     return error["ratio"] is not None and error["ratio"] <= ERROR_LIMIT
+
+
+def report_failures(data):
+    """The exit code: 1 if a result of ours was wrong, or a kernel of ours ended
+    its process."""
+    failed = [
+        name
+        for entry in data["problems"].values()
+        for name, contender in entry["contenders"].items()
+        if not passes(contender["error"])
+    ]
+    for entry in data["problems"].values():
+        failed += entry["lost"]
+    return int(any(name.startswith("flashcore") for name in failed))

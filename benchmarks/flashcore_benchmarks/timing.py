@@ -1,9 +1,10 @@
 """Timing one problem on a device: what a worker process is asked for."""
 
 import dataclasses
+import datetime
 import random
 
-from . import rotation
+from . import results, roofline, rotation
 from .problems import Problem
 
 
@@ -66,3 +67,37 @@ def time_problem(device, request, announce=rotation.ignore):
         )
         facts = {name: facts for name, (_, facts) in ready.items()}
     return Timing(samples, facts, spans, refused)
+
+
+def time_entry(timer, request, peaks=None, monitor=None):
+    """A problem as a results file has it; `timer` is a WorkerDevice or a test's
+    stand-in, `peaks` are the card's."""
+    timing = timer.time(request)
+    problem = request.problem
+    return {
+        "problem": results.describe(problem),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(
+            timespec="seconds"
+        ),
+        "contenders": {
+            name: _describe(problem, times, peaks) | timing.facts[name]
+            for name, times in timing.samples.items()
+        },
+        "refused": timing.refused,
+        "lost": timing.lost,
+        "conditions": [
+            monitor.during(*span) for span in timing.spans if monitor
+        ],
+    }
+
+
+def _describe(problem, times, peaks):
+    us = rotation.summarize(times)
+    return {"us": us} | roofline.rates(problem, us["median"], peaks)
+
+
+def summary(entry):
+    """A line for the progress: the times of all."""
+    medians = {n: c["us"]["median"] for n, c in entry["contenders"].items()}
+    parts = [f"{name} {us:.2f} us" for name, us in medians.items()]
+    return ", ".join(parts) or "nothing could be timed"

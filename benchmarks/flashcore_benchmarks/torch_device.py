@@ -12,9 +12,11 @@ import warnings
 import torch
 
 from . import roofline, rotation
+from .cli import program
 from .errors import ContextLost, UserError, first_line
 from .package import BundleError, open_device
-from .problems import input_sets
+from .problems import cold_input_sets, input_sets
+from .torch_package import CALLS
 from .torch_peers import DTYPES, PEERS, Unsupported
 
 # Scores of a part of the rows that a reference holds at once, in bytes.
@@ -26,12 +28,11 @@ _REPLAY_MS = 40.0
 
 
 class Inputs:
-    """Some sets of q, k, v for a problem, always the same for a seed, and one
+    """`count` sets of q, k, v for a problem, always the same for a seed, and one
     bias for all of them."""
 
-    def __init__(self, problem, seed):
-        self.problem = problem
-        self.count = input_sets(problem)
+    def __init__(self, problem, seed, count):
+        self.problem, self.count = problem, count
         generator = torch.Generator("cuda").manual_seed(seed)
         b, hq, hkv, sq, sk = problem.shape
 
@@ -41,6 +42,12 @@ class Inputs:
             )
 
         def draw_all(heads, rows, dim):
+            if problem.layout == "bshd":
+                shape = (b, rows, heads, dim)
+                return [
+                    draw(shape, problem.dtype).transpose(1, 2)
+                    for _ in range(self.count)
+                ]
             shape = (b, heads, rows, dim)
             return [draw(shape, problem.dtype) for _ in range(self.count)]
 
@@ -155,8 +162,7 @@ def _place(tensor, sizes, source=None):
     holds `source`, or NaN."""
     shape = tensor.shape(sizes)
     strides, offset = tensor.layout(sizes)
-    is_dense = strides == tensor.dense_strides(sizes) and offset == 0
-    if source is not None and is_dense:
+    if source is not None and source.stride() == (*strides,) and offset == 0:
         return source
     span = offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     storage = torch.full(
@@ -217,12 +223,13 @@ class FlashCoreCall:
 
 
 class TorchDevice:
-    """The GPU that PyTorch calls cuda:0."""
+    """The GPU that PyTorch calls cuda:0. `is_cold`: no call finds its inputs in
+    the L2 cache."""
 
-    def __init__(self):
+    def __init__(self, is_cold=False):
         if not torch.cuda.is_available():
             raise UserError(
-                "PyTorch finds no NVIDIA GPU here; flashcore-bench compile, "
+                f"PyTorch finds no NVIDIA GPU here; {program('bench')} compile, "
                 "report and plot need none"
             )
         # The f32 reference is f32, not TF32.
@@ -232,6 +239,7 @@ class TorchDevice:
         major, minor = torch.cuda.get_device_capability()
         self.chip = f"sm_{10 * major + minor}"
         self._properties = torch.cuda.get_device_properties(0)
+        self._is_cold = is_cold
 
     @property
     def gpu_id(self):
@@ -280,15 +288,20 @@ class TorchDevice:
             "registers; the faster of a copy and a sum of 1 GiB",
         }
 
+    def _count_inputs(self, problem):
+        if not self._is_cold:
+            return input_sets(problem)
+        return cold_input_sets(problem, self._properties.L2_cache_size)
+
     @contextlib.contextmanager
     def prepare(
         self, problem, bundles, peers, seed, announce=rotation.ignore
     ):
         """Contenders of a problem, ready to be timed: `bundles` by name and
-        `peers` of PEERS. Yields (ready, refused): `ready` has for each name a
+        `peers` of PEERS or CALLS. Yields (ready, refused): `ready` has for each name a
         function that measures, and its facts; `refused` the reasons of the
         others. `announce` hears a name before its work begins."""
-        inputs = Inputs(problem, seed)
+        inputs = Inputs(problem, seed, self._count_inputs(problem))
         references = References(inputs)
         makers = {
             name: lambda inputs, path=path: FlashCoreCall(
@@ -296,7 +309,7 @@ class TorchDevice:
             )
             for name, path in bundles.items()
         }
-        makers |= {name: PEERS[name] for name in peers}
+        makers |= {name: (PEERS | CALLS)[name] for name in peers}
         ready, refused = {}, {}
         for name, make in makers.items():
             announce(name)
@@ -343,7 +356,7 @@ class TorchDevice:
             },
             "calls_per_replay": graph.calls,
         }
-        if isinstance(call, FlashCoreCall):
+        if hasattr(call, "facts"):
             facts |= call.facts()
         return graph.measure, facts
 

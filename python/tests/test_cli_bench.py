@@ -32,14 +32,67 @@ def test_names():
     assert f"flashcore-{name}" not in run(name, "--help").stdout
 
 
-@pytest.mark.parametrize("arguments", [["bench", "run"], ["tune", "run"]])
-def test_without_torch(tmp_path, arguments):
+WITHOUT_TORCH = {
+    "bench": ["bench", "--shape=d64"],
+    "bench run": ["bench", "run", "--problems=reference-dense"],
+    "tune run": ["tune", "run", "--problems=reference-dense"],
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_TORCH)
+def test_without_torch(tmp_path, name):
     """Says how to get it."""
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
     path = f"{tmp_path}:{flashcore.__path__[0]}/.."
-    result = run(*arguments, "--problems=reference-dense", cwd=tmp_path, env={"PYTHONPATH": path})
+    result = run(*WITHOUT_TORCH[name], cwd=tmp_path, env={"PYTHONPATH": path})
     assert result.returncode == 2
     assert result.stderr == (
         "flashcore: error: No module named 'torch'; run needs PyTorch: "
         "https://pytorch.org/get-started/locally\n"
     )
+
+
+def test_without_a_gpu(tmp_path):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    result = run("bench", "--shape=d64", cwd=tmp_path)
+    assert result.returncode == 2 and not list(tmp_path.iterdir())
+    assert result.stderr == (
+        "flashcore: error: PyTorch finds no NVIDIA GPU here; flashcore bench compile, report and "
+        "plot need none\n"
+    )
+
+
+TOLD = "expects what all contenders compute (sizes, type, causal, window, softcap, scale, bias)"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("s?x512 d64", "expects seqlen_q to be known, but got ? in 's?x512 d64'"),
+        ("d64  lse", f"{TOLD}, but got lse in 'd64 lse'"),
+        ("d64 dropout=0.1", f"{TOLD}, but got dropout in 'd64 dropout=0.1'"),
+        ("d64 scores=masked", f"{TOLD}, but got scores in 'd64 scores=masked'"),
+        ("d64 blocks=64x64", f"{TOLD}, but got blocks in 'd64 blocks=64x64'"),
+        ("d64 packed", "expects the layout bhsd or bshd, but got packed in 'd64 packed'"),
+    ],
+)
+def test_shapes_that_not_all_can_compute(words, error):
+    """Are an error before a GPU is looked for."""
+    result = run("bench", "--shape", words)
+    assert (result.returncode, result.stderr) == (2, f"flashcore: error: {error}\n")
+
+
+def test_words_are_read_whole():
+    from flashcore._benchmarks import compare
+
+    words = "b2 h8/4 s300x400 d96/64 bf16 causal=top_left softcap=30 scale=0.5 bias=1h1k:f32 bshd"
+    problem = compare.read_shape(words)
+    assert problem.shape == (2, 8, 4, 300, 400) and problem.dtype == "bf16"
+    assert (problem.head_dim, problem.value_dim, problem.layout) == (96, 64, "bshd")
+    assert problem.causal and problem.is_top_left and problem.bias == ("f32", "1h1k")
+    assert (problem.softcap, problem.scale) == (30, 0.5)
+    assert compare.read_shape("d64 window=100,7").window == (100, 7)
+    for shape in compare.SHAPES:
+        assert compare.read_shape(shape).name == shape

@@ -99,7 +99,7 @@ class RunTest(RunFolder):
                 "error"
             ]["ratio"]
         )
-        self.assertEqual(bench.report_failures(data), 1)
+        self.assertEqual(results.report_failures(data), 1)
         text = report.write(data)
         self.assertIn("**flashcore fails at reference-dense**", text)
         self.assertIn("| problem | size | flashcore | fa2 | cudnn |", text)
@@ -150,7 +150,7 @@ class RunTest(RunFolder):
 
     def test_a_good_run_succeeds(self):
         _, data = self.run_bench(FakeDevice())
-        self.assertEqual(bench.report_failures(data), 0)
+        self.assertEqual(results.report_failures(data), 0)
         self.assertIn("| flashcore | 1.25 |", report.write(data))
 
     def test_plots_its_data(self):

@@ -49,7 +49,7 @@ class WorkerTest(RunFolder):
         entry = data["problems"]["bert-b1-causal"]
         self.assertEqual(entry["lost"], ["flash-attn"])
         self.assertEqual(len(entry["contenders"]), 5)
-        self.assertEqual(bench.report_failures(data), 0)
+        self.assertEqual(results.report_failures(data), 0)
 
     def test_a_silent_contender_is_ended(self):
         self.selected = self.selected[:1]
@@ -72,9 +72,9 @@ class WorkerTest(RunFolder):
         kernels = self.kernels({"flashcore:x": ["--block-n=16"]})
         device = FakeDevice()
         _, data = self.run_bench(device, kernels)
-        self.assertEqual(bench.report_failures(data), 0)
+        self.assertEqual(results.report_failures(data), 0)
         data["problems"]["reference-dense"]["lost"] = ["flashcore:x"]
-        self.assertEqual(bench.report_failures(data), 1)
+        self.assertEqual(results.report_failures(data), 1)
 
     def test_a_device_that_cannot_be_prepared_loses_all(self):
         device = self.worker(UnpreparedDevice)

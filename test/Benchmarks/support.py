@@ -17,7 +17,12 @@ class FakeDevice:
     """Answers as TorchDevice does. The time of a call is what the contender
     does in FLOPs at a rate of its own, and drifts from replay to replay."""
 
-    RATES = {"flashcore": 300.0, "fa2": 250.0, "cudnn": 400.0}
+    RATES = {
+        "flashcore": 300.0,
+        "flashcore:static": 330.0,
+        "fa2": 250.0,
+        "cudnn": 400.0,
+    }
 
     def __init__(self, errors=(), refused=()):
         self.replays, self.prepared = 0, []

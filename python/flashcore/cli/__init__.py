@@ -22,7 +22,7 @@ COMMANDS = {
     "attention": "run, check and time flashcore.attention on one problem",
     "doctor": "say what kernels can run on here, and what is missing",
     "cache": "list, clear or fill the folder of compiled kernels",
-    "bench": "time kernels beside other implementations",
+    "bench": "compare with the attentions of PyTorch and others on this GPU",
     "tune": "search for faster schedules on this GPU",
     "completion": "print completions for bash, zsh or fish",
 }

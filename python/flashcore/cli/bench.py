@@ -1,4 +1,4 @@
-"""Times kernels beside other implementations: benchmarks/README.md."""
+"""Times FlashCore beside other attentions: benchmarks/README.md."""
 
 from __future__ import annotations
 

@@ -32,3 +32,23 @@ def test_a_layout_and_any_head_dim():
 def test_doctor():
     result = flashcore("doctor", "--json")
     assert result.returncode == 0 and json.loads(result.stdout)["runs_on"] == ["gpu", "emulator"]
+
+
+def test_bench(tmp_path):
+    """Every contender answers or has a reason, and ours answer in every layout and mask."""
+    shapes = ["b1 h4/2 s300 d64 causal", "b2 h4 s1x700 d128 bf16 bshd", "b1 h4 s200 d64 window=64,0 bias=1hqk"]
+    out = tmp_path / "out.json"
+    arguments = [f"--shape={words}" for words in shapes]
+    result = flashcore("bench", *arguments, "--rounds=2", f"--out={out}")
+    assert result.returncode == 0, result.stderr
+    rows = [line for line in result.stdout.splitlines() if line.startswith("| `")]
+    assert len(rows) == 3 and "| FlashCore | FlashCore static | SDPA" in result.stdout
+    said = json.loads(out.read_text())
+    for words in shapes:
+        entry = said["problems"][words]
+        answered = entry["contenders"]
+        assert {"flashcore", "flashcore:static", "math"} <= set(answered) and not entry["lost"]
+        assert len(answered) + len(entry["refused"]) == 9
+        assert all(each["error"]["ratio"] <= 2 for each in answered.values())
+        assert all(len(each["us"]["rounds"]) == 2 for each in answered.values())
+    assert flashcore("bench", "report", str(out)).returncode == 0

@@ -50,7 +50,7 @@ function _shtab_flashcore_using
   test "$_shtab_flashcore_cmdpath" = "$argv"
 end
 
-set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
+set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench compare' 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' completion
 set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --copies --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --exchange --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --overlap --page_table --pages --pages-per-sequence --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --shared-base --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
 
 complete -c flashcore -e
@@ -233,9 +233,16 @@ complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l out -xka "
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_90a)'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 'for exactly these sizes, as static=True has them'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which say whether the keys of a decode are split (default: 132)'
-complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'
+complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore beside every peer on this machine.'
 complete -c flashcore -n '_shtab_flashcore_using bench' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench' -l version -d 'show program'"'"'s version number and exit'
+complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a compare -d 'A table to paste: FlashCore beside what else computes attention on this card.'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -s h -l help -d 'show this help message and exit'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l shape -x -d 'an attention in the words of flashcore-compile --shape, with every size known; may be given several times (default: '"'"'b4 h32 s4096 d64'"'"', '"'"'b4 h32 s4096 d64 causal'"'"', '"'"'b4 h16 s4096 d128'"'"', '"'"'b4 h16 s4096 d128 causal'"'"', '"'"'b1 h32/8 s1x8192 d128'"'"', '"'"'b16 h32/8 s1x8192 d128'"'"', '"'"'b1 h12 s128 d64'"'"', '"'"'b8 h16 s256 d64'"'"')'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l peers -xka "fa2 cudnn efficient math flash-attn flash-attn-3 flex" -d 'of fa2, cudnn, efficient, math, flash-attn, flash-attn-3, flex (default: all)'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l rounds -x -d 'rounds of a shape (default: 5, and up to 15 while they take less than 2 s)'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l seed -x -d 'of inputs and orders'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l out -xka "(__fish_complete_directories)" -d 'also write what was measured, as the results.json of '"'"'run'"'"''
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a run -d 'compile, time, report and plot'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all but features.*, or none beside --shape and --mlir)'

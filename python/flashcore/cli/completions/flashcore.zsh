@@ -11,7 +11,7 @@
 _shtab_flashcore_commands() {
   local _commands=(
     attention:'Runs flashcore.attention on random inputs and compares it with the reference.'
-    bench:'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'
+    bench:'flashcore bench: FlashCore beside every peer on this machine.'
     cache:'Lists, clears or fills the folder of compiled kernels.'
     compile:'compile MLIR to PTX, cubin or a bundle'
     completion:'Prints completions of subcommands, options and choices for a shell.'
@@ -27,6 +27,7 @@ _shtab_flashcore_commands() {
 _shtab_flashcore_bench_commands() {
   local _commands=(
     accuracy:'Errors of the default schedule and of each fast form of the softmax.'
+    compare:'A table to paste: FlashCore beside what else computes attention on this card.'
     compile:'make the bundles only, for a machine without a compiler'
     list:'list the problems'
     plot:'plots of a results file'
@@ -102,6 +103,18 @@ _shtab_flashcore_bench_accuracy_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_flashcore_bench_accuracy_defaults_added=0
+
+_shtab_flashcore_bench_compare_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*--shape[an attention in the words of flashcore-compile --shape, with every size known\; may be given several times (default\: \'b4 h32 s4096 d64\', \'b4 h32 s4096 d64 causal\', \'b4 h16 s4096 d128\', \'b4 h16 s4096 d128 causal\', \'b1 h32\/8 s1x8192 d128\', \'b16 h32\/8 s1x8192 d128\', \'b1 h12 s128 d64\', \'b8 h16 s256 d64\')]:WORDS:"
+  "--peers[of fa2, cudnn, efficient, math, flash-attn, flash-attn-3, flex (default\: all)]:PEER:(fa2 cudnn efficient math flash-attn flash-attn-3 flex)"
+  "--rounds[rounds of a shape (default\: 5, and up to 15 while they take less than 2 s)]:rounds:"
+  "--seed[of inputs and orders]:seed:"
+  "--out[also write what was measured, as the results.json of \'run\']:FILE:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_flashcore_bench_compare_defaults_added=0
 
 _shtab_flashcore_bench_compile_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -500,6 +513,7 @@ _shtab_flashcore_bench() {
       curcontext="${curcontext%:*:*}:_shtab_flashcore_bench-$line[1]:"
       case $line[1] in
         accuracy) _arguments -C -s $_shtab_flashcore_bench_accuracy_options ;;
+        compare) _arguments -C -s $_shtab_flashcore_bench_compare_options ;;
         compile) _arguments -C -s $_shtab_flashcore_bench_compile_options ;;
         list) _arguments -C -s $_shtab_flashcore_bench_list_options ;;
         plot) _arguments -C -s $_shtab_flashcore_bench_plot_options ;;
