@@ -17,6 +17,8 @@ from .toolchain import Refused
 
 GROUP = "given"
 _DTYPES = ("f16", "bf16")
+# What contenders are given and compute.
+_TENSORS = {"q", "k", "v", "bias", "o", "lse"}
 _BIAS_LETTERS = {
     "batch": "b",
     "heads_q": "h",
@@ -129,6 +131,13 @@ def describe(name, bundle, mlir):
         raise UserError(
             f"{name}: expects sizes that are known, but got none for "
             f"{', '.join(missing)}"
+        )
+    others = [tensor for tensor in tensors if tensor not in _TENSORS]
+    others += [region for region in ("score", "mask") if region in attention]
+    if others:
+        raise UserError(
+            f"{name}: expects what peers compute, too (q, k, v, a bias, o and "
+            f"lse), but got {', '.join(others)}"
         )
     scale, usual = attention["softmax_scale"], dims["head_dim"] ** -0.5
     is_usual = math.isclose(scale, usual, rel_tol=1e-6)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -58,6 +59,17 @@ class GivenTest(Folder):
         self.assertEqual(p.describe(), "B1 H2 S64x64 D64 causal")
         self.assertEqual(p.mlir(None), path.read_text())
 
+    def region(self):
+        path = self.folder / "region.mlir"
+        region = """ score {
+          ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+            %two = arith.addf %s, %s : f32
+            flashcore.yield %two : f32
+          }"""
+        (plain,) = self.load("--shape", "h2 s64")
+        path.write_text(re.sub(r"(\n  return)", region + r"\1", plain.source))
+        return path
+
     def test_refusals(self):
         for options, text in (
             (["--shape", "b1 casual"], "error: --shape: .* but got 'casual'"),
@@ -67,6 +79,11 @@ class GivenTest(Folder):
                 r"b\?-s\?-d64: expects sizes that are known, but got none for "
                 "batch, seqlen_k, seqlen_q",
             ),
+            (
+                ["--shape", "s64 dropout=0.5"],
+                r"s64-dropout-0.5: expects what peers compute, too .* got rng",
+            ),
+            (["--mlir", self.region()], "expects what peers .* but got score"),
             (["--shape", "b1", "--shape", "B1"], "but got 'b1' twice"),
             (["--mlir", self.folder / "none.mlir"], "cannot read '.*none.mlir'"),
         ):
