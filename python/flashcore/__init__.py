@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashcore import _core
 from flashcore.attention import attention as attention
+from flashcore.deprecation import DEPRECATED, warn
 from flashcore.errors import (
     Error,
     GradientError,
@@ -169,6 +170,11 @@ _SUBMODULES = (
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if f"flashcore.{name}" in DEPRECATED:
+        warn(f"flashcore.{name}", stacklevel=2)
+        name = DEPRECATED[f"flashcore.{name}"][1].removeprefix("flashcore.")
+        if name in globals():
+            return globals()[name]
     if name in _SUBMODULES:
         return importlib.import_module(f"flashcore.{name}")
     if name in _LAZY:
