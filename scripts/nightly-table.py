@@ -2,16 +2,19 @@
 """Writes the row of one step of scripts/nightly.sh into docs/Nightly.md.
 
 The page keeps the last run of each step, with the date and the commit of the
-tree that it began with, which --print-commit says then.
+tree that it began with, which --print-commit says then. --check fails where a
+step has no row, failed, or ran more days ago than that.
 """
 import argparse
 import datetime
 import pathlib
 import re
 import subprocess
+import sys
 
 import marked_blocks
 
+NIGHTLY = pathlib.Path(__file__).resolve().parent / "nightly.sh"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/Nightly.md"
 HEADING = "| step | checks | date | commit | minutes | result | it says |\n|---|---|---|---|---:|---|---|\n"
@@ -34,19 +37,59 @@ def row(args):
     return f"| {' | '.join(cells)} |\n"
 
 
+def steps():
+    """The names of all steps, in their order."""
+    return re.search(r"^steps=\((.*?)\)", NIGHTLY.read_text(), re.M | re.S)[1].split()
+
+
+def faults(rows, days, today):
+    """What speaks against a release, a line a step."""
+    cells = {row[0]: row for row in ([cell.strip() for cell in line.strip("| \n").split(" | ")] for line in rows)}
+    for step in steps():
+        if step not in cells:
+            yield f"expects a row of {step}, but got none"
+            continue
+        date, result = cells[step][2], cells[step][5]
+        age = (today - datetime.date.fromisoformat(date)).days
+        if result != "ok":
+            yield f"expects {step} to be ok, but got {result} on {date}"
+        elif not 0 <= age <= days:
+            yield f"expects {step} to be of the last {days} days, but got {date}"
+
+
+def check(days):
+    """The exit code."""
+    found = list(faults(read_rows(), days, datetime.date.today()))
+    for line in found:
+        print(f"nightly: {line}")
+    return int(bool(found))
+
+
+def read_rows():
+    return marked_blocks.read(PAGE, "nightly").removeprefix(HEADING).splitlines(keepends=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--print-commit", action="version", version=commit())
+    parser.add_argument("--print-commit", action="store_true")
+    parser.add_argument("--check", type=int, metavar="DAYS")
+    options, rest = parser.parse_known_args()
+    if options.print_commit:
+        print(commit())
+        return 0
+    if options.check is not None:
+        return check(options.check)
     for name in ("step", "what", "commit", "result", "summary"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--seconds", type=int, required=True)
-    args = parser.parse_args()
-    rows = marked_blocks.read(PAGE, "nightly").removeprefix(HEADING).splitlines(keepends=True)
+    args = parser.parse_args(rest)
+    rows = read_rows()
     kept = [line for line in rows if not line.startswith(f"| {args.step} |")]
     place = next((i for i, line in enumerate(rows) if line.startswith(f"| {args.step} |")), len(kept))
     kept.insert(place, row(args))
     marked_blocks.write(PAGE, "nightly", HEADING + "".join(kept))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,7 +3,6 @@
 import functools
 import gzip
 import pathlib
-import re
 import shutil
 import stat
 import subprocess
@@ -29,8 +28,7 @@ def version():
         import flashcore
 
         return flashcore.__version__
-    text = (ROOT / "CMakeLists.txt").read_text()
-    return re.search(r"project\(FlashCore VERSION (\S+)", text)[1]
+    return (ROOT / "VERSION").read_text().strip()
 
 
 class Refused(Exception):
