@@ -36,6 +36,7 @@ import tempfile
 
 import excerpts
 import markdown_fences
+from llvm import BIN as LLVM_BIN
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATHS = r"`((?:docs|scripts|test|lib|include|tools|runtime|benchmarks|cmake|unittests)/[\w./*-]+)`"
@@ -226,7 +227,7 @@ def check_page(path, args, shared):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin", help="folder of the tools")
-    parser.add_argument("--llvm", type=pathlib.Path, default=pathlib.Path("/usr/lib/llvm-22/bin"), help="folder of LLVM's tools")
+    parser.add_argument("--llvm", type=pathlib.Path, default=LLVM_BIN, help="folder of LLVM's tools")
     parser.add_argument("--when", choices=["nightly", "fresh", "gpu", "package"], help="run the snippets with this mark instead")
     parser.add_argument("--limit", type=int, default=30, help="seconds an unmarked command may take; it should take under 5 (default: 30)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print what the commands print")

@@ -8,6 +8,7 @@
 #   --build=DIR: the build folder (default build/release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/llvm.sh
 usage() {
   sed -n 's/^# usage: /usage: /p' scripts/check-tidy.sh >&2
   exit 2
@@ -57,11 +58,12 @@ fi
 # others.
 tidy() {
   local found
-  found=$(clang-tidy-22 --quiet -p "$1" "$2" 2>&1) && return
+  found=$("$clang_tidy" --quiet -p "$1" "$2" 2>&1) && return
   grep -vE '^[0-9]+ warnings? (generated|treated)' <<<"$found"
   return 1
 }
 export -f tidy
+clang_tidy=$(llvm_tool clang-tidy) && export clang_tidy
 failed=0
 printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'tidy "$@"' tidy "$build" {} || failed=1
 ((failed)) || echo "check-tidy: ${#files[@]} files are clean"

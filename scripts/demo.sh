@@ -4,8 +4,9 @@
 # it (on the GPU, or without one on the emulator) and checks the result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/llvm.sh
 scripts/setup.sh release
 bin=build/release/bin
 "$bin/flashcore-compile" docs/examples/attention.mlir --emit=bundle -o build/release/attention.fcb -v
 "$bin/flashcore-run" build/release/attention.fcb --time
-echo "the tools are in $bin: export PATH=\"$PWD/$bin:/usr/lib/llvm-22/bin:\$PATH\", then go on with README.md or docs/Tutorial.md"
+echo "the tools are in $bin: export PATH=\"$PWD/$bin:$llvm/bin:\$PATH\", then go on with README.md or docs/Tutorial.md"

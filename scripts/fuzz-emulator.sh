@@ -6,6 +6,7 @@
 # missing. CXX names another Clang to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/llvm.sh
 minutes=${1:-20}
 build=build/fuzz
 if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
@@ -14,20 +15,20 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
 fi
 
 # libFuzzer and the sanitizers come apart from the compiler.
-cxx=${CXX:-clang++-22}
-package=libclang-rt-22-dev
+cxx=${CXX:-$llvm/bin/clang++}
+package=libclang-rt-$llvm_version-dev
 has_fuzzer() {
   echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { return 0; }' |
     "$cxx" -x c++ -fsanitize=fuzzer,address,undefined -o /dev/null - 2>"$1"
 }
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
-if ! has_fuzzer "$errors" && [ "$cxx" = clang++-22 ] && command -v apt-get >/dev/null; then
+if ! has_fuzzer "$errors" && [ -z "${CXX:-}${LLVM_DIR:-}" ] && command -v apt-get >/dev/null; then
   echo "fuzz: installing $package"
   sudo=()
   [ "$(id -u)" = 0 ] || sudo=(sudo)
   "${sudo[@]}" apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends clang-22 $package cmake ninja-build nlohmann-json3-dev >/dev/null
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends clang-$llvm_version $package cmake ninja-build nlohmann-json3-dev >/dev/null
 fi
 if ! has_fuzzer "$errors"; then
   cat "$errors" >&2

@@ -22,6 +22,8 @@ import re
 import subprocess
 import sys
 
+from llvm import BIN
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "test/Compatibility"
 HEADERS = ("include/flashcore-c", "runtime/emulator/include/flashcore-c")
@@ -245,7 +247,7 @@ def check_against(folder, records):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clang", default="clang-22", help="clang, for layouts (default: %(default)s)")
+    parser.add_argument("--clang", default=BIN / "clang", help="clang, for layouts (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("--against", type=pathlib.Path, metavar="FOLDER", help="test/Compatibility of an older release")
     options = parser.parse_args()

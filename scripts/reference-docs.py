@@ -5,7 +5,7 @@ op (FCGPU.md).
 
 usage: reference-docs.py [--check] [LLVM_BIN]
 
-LLVM_BIN is the folder of mlir-tblgen, /usr/lib/llvm-22/bin if not given. --check
+LLVM_BIN is the folder of mlir-tblgen, by default that of llvm.sh. --check
 compares with the files instead of writing them.
 """
 import argparse
@@ -13,6 +13,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+from llvm import BIN
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -152,7 +154,7 @@ def fcgpu_page(llvm):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with the pages")
-    parser.add_argument("llvm", nargs="?", type=pathlib.Path, default=pathlib.Path("/usr/lib/llvm-22/bin"), metavar="LLVM_BIN")
+    parser.add_argument("llvm", nargs="?", type=pathlib.Path, default=BIN, metavar="LLVM_BIN")
     args = parser.parse_args()
     stale = False
     for name, make in {"Op.md": op_page, "Passes.md": passes_page, "FCGPU.md": fcgpu_page}.items():

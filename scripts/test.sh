@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 scripts/setup.sh "$preset"
+. scripts/llvm.sh
 # The installed LLVM is not instrumented: what its headers annotate in our code
 # its libraries do not, so those annotations mean nothing here.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:detect_container_overflow=0:detect_odr_violation=0:allow_user_poisoning=0}
@@ -15,7 +16,7 @@ scripts/check-format.sh
 scripts/function-size.py
 scripts/check-tidy.sh --build="build/$preset" --sample
 ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)"
-"$(/usr/lib/llvm-22/bin/llvm-config --bindir)/lit" -sv "build/$preset/test"
+"$(llvm_tool lit)" -sv "build/$preset/test"
 case $preset in
   release | ci) scripts/python-test.sh "$preset" ;;
   *) echo "test: the Python package is tested with the presets release and ci, not $preset" ;;

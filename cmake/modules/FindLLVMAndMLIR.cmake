@@ -10,7 +10,7 @@ list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 
 # An installed LLVM names an llvm-lit that its packages do not ship.
 if(NOT LLVM_EXTERNAL_LIT)
-  set(LLVM_EXTERNAL_LIT "${LLVM_TOOLS_BINARY_DIR}/lit" CACHE PATH "lit")
+  find_program(LLVM_EXTERNAL_LIT lit HINTS "${LLVM_TOOLS_BINARY_DIR}" DOC "lit")
 endif()
 
 include(TableGen)
