@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(tidy docs fresh mutants grid far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models asan)
+steps=(tidy docs fresh mutants grid far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -61,6 +61,9 @@ models() { # tiny models of Transformers in bfloat16, with padding, under the SD
 site() { # the site of the documentation: its links, and the docstrings as pages
   scripts/site.sh
 }
+container() { # what Containerfile says, in a fresh root of Debian: both commands of README.md need nothing else
+  scripts/container-root.sh build/container && rm -rf --one-file-system build/container
+}
 asan() { # all tests, with ASan and UBSan
   scripts/test.sh asan
 }
@@ -69,6 +72,7 @@ asan() { # all tests, with ASan and UBSan
 declare -A summary=(
   [tidy]='^check-tidy: |(warning|error): '
   [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [container]='^PASS|^container-root: '
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )
 
