@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+# First: another distribution may have files of this package replaced.
+from flashcore import distribution as _distribution
 from flashcore import _core
 from flashcore.attention import attention as attention
 from flashcore.deprecation import DEPRECATED, warn

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
+# Again: that which replaced __init__.py does not ask.
+from flashcore import distribution as _distribution
 from flashcore import _core
 from flashcore.errors import GradientError, UnsupportedError
 from flashcore.kinds import CHOICE, describe, expect_one_of, read

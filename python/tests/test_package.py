@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import flashcore
+from flashcore.distribution import NAME
 
 
 def test_public_names_are_there_and_documented():
@@ -51,9 +53,66 @@ def test_one_file_for_all_versions():
 @pytest.fixture
 def distribution():
     try:
-        return importlib.metadata.distribution("flashcore")
+        return importlib.metadata.distribution(NAME)
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("flashcore is not installed from a wheel")
+
+
+def test_distribution_is_the_only_one(distribution):
+    assert importlib.metadata.packages_distributions()["flashcore"] == [NAME]
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder with the package in it, each file a link."""
+    package = tmp_path / "site" / "flashcore"
+    package.mkdir(parents=True)
+    for file in Path(flashcore.__file__).parent.iterdir():
+        if file.name != "__pycache__":
+            (package / file.name).symlink_to(file.resolve())
+    return package.parent
+
+
+def run_beside(site, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=site, capture_output=True, text=True
+    )
+
+
+IMPORT = "import flashcore; print(flashcore.__file__)"
+
+
+def test_one_distribution_imports(site):
+    for name in (f"{NAME.replace('-', '_')}-0.1.0.dist-info", "flashcore_x-1.dist-info", "flashcore"):
+        (site / name).mkdir(exist_ok=True)
+    result = run_beside(site, "-c", IMPORT)
+    assert (result.returncode, Path(result.stdout.strip()).parent.parent) == (0, site), result.stderr
+
+
+@pytest.mark.parametrize("other", ["flashcore-0.1.5.dist-info", "FlashCore-0.1.5-py3.11.egg-info"])
+def test_distribution_of_another_project_is_an_error(site, other):
+    (site / other).mkdir()
+    result = run_beside(site, "-c", IMPORT)
+    message = (
+        "ImportError: expects flashcore-attention to be the only distribution with a package "
+        f"flashcore, but got {other[:9]} 0.1.5, which is another project: each replaces files of "
+        "the other; run pip uninstall flashcore flashcore-attention, then install "
+        "flashcore-attention again"
+    )
+    assert result.returncode == 1 and result.stderr.splitlines()[-1] == message
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-c", "from flashcore import attention"), ("-m", "flashcore", "--version")]
+)
+def test_distribution_that_replaced_init_is_an_error(site, arguments):
+    """It was installed last: ``import flashcore`` is the other project's."""
+    (site / "flashcore-0.1.5.dist-info").mkdir()
+    (site / "flashcore" / "__init__.py").unlink()
+    (site / "flashcore" / "__init__.py").write_text("")
+    result = run_beside(site, *arguments)
+    assert result.returncode == 1 and "but got flashcore 0.1.5" in result.stderr.splitlines()[-1]
 
 
 def test_metadata(distribution):

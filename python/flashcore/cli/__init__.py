@@ -10,6 +10,9 @@ from __future__ import annotations
 import sys
 from typing import List, Optional
 
+# As flashcore.attention: another __init__.py may be in the place of ours.
+from flashcore import distribution as _distribution
+
 __all__ = ["main"]
 
 TOOLS = {
