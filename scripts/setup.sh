@@ -86,6 +86,15 @@ if ((${#missing[@]})); then
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
+# What is released is linked against an older libc, so that it runs on older systems.
+case $preset in release | static | ci)
+  if folder=$(scripts/get-libc.sh); then
+    options+=(-DFLASHCORE_LIBC_DIR="$folder")
+  else
+    echo "setup: going on with the libc of this system: flashcore, libflashcore.so and flashcore-run want one as new" >&2
+  fi ;;
+esac
+
 cmake --preset "$preset" "${options[@]}" >"build-$preset.log" 2>&1 || { cat "build-$preset.log"; rm -f "build-$preset.log"; exit 1; }
 mv "build-$preset.log" "build/$preset/configure.log"
 scripts/get-ptxas.sh "build/$preset" ||

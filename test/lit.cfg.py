@@ -45,6 +45,10 @@ if config.flashcore_static_llvm:
     config.available_features.add("static-llvm")
     llvm_config.add_tool_substitutions([ToolSubst("%flashcore", os.path.join(config.flashcore_tools_dir, "flashcore"))])
     config.substitutions.append(("%libflashcore", config.flashcore_library))
+    # That of an older system, if this build is for such; else nothing.
+    config.substitutions.append(("%libc", config.flashcore_libc))
+    if config.flashcore_libc:
+        config.available_features.add("old-libc")
     try:
         subprocess.run(["unshare", "-r", "chroot", "/", "true"], check=True, capture_output=True)
         config.available_features.add("chroot")

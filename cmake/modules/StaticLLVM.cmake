@@ -37,16 +37,15 @@ foreach(_target IN LISTS MLIR_EXPORTED_TARGETS)
   endif()
 endforeach()
 
-# Links an executable or shared library so that only the libraries of libc are
-# needed where it runs.
+# Links an executable or shared library with LLVM inside, for any system.
 function(flashcore_link_statically target)
   set_target_properties(${target} PROPERTIES
     FLASHCORE_STATIC_LLVM ON
     # Nothing of LLVM is looked for where it runs.
     SKIP_BUILD_RPATH ON
     INSTALL_RPATH_USE_LINK_PATH OFF)
-  target_link_options(${target} PRIVATE
-    -static-libstdc++ -static-libgcc -s LINKER:--gc-sections)
+  flashcore_link_for_old_libc(${target})
+  target_link_options(${target} PRIVATE -s LINKER:--gc-sections)
   # Only lld has it; without it the file is a quarter larger.
   include(CheckLinkerFlag)
   check_linker_flag(CXX LINKER:--icf=all FLASHCORE_HAS_ICF)

@@ -3,11 +3,13 @@
 import importlib.metadata
 import inspect
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from elf import read_needs
 
 import flashcore
 from flashcore.distribution import NAME
@@ -121,7 +123,20 @@ def test_metadata(distribution):
     assert distribution.requires is None or all("extra" in one for one in distribution.requires)
     wheel = distribution.read_text("WHEEL")
     tags = [line for line in wheel.splitlines() if line.startswith("Tag:")]
-    assert tags and all("cp310-abi3-manylinux_2_" in tag for tag in tags)
+    assert tags == [f"Tag: cp310-abi3-manylinux_2_28_{platform.machine()}"]
+
+
+def test_runs_with_glibc_2_28(distribution):
+    """The tag is a promise: checkers of it look at versions, but not at DT_RELR (glibc 2.36)."""
+    needs = {str(file): read_needs(Path(distribution.locate_file(file))) for file in distribution.files}
+    needs = {name: each for name, each in needs.items() if each}
+    assert {Path(name).name for name in needs} == {"_core.abi3.so", "flashcore", "libflashcore.so.0"}
+    for name, each in needs.items():
+        versions = {tuple(map(int, v[6:].split("."))) for v in each.versions if v.startswith("GLIBC_")}
+        assert versions and max(versions) <= (2, 28), name
+        assert not each.has_relr, name
+        assert not [one for one in each.versions if one.startswith(("GLIBCXX", "CXXABI"))], name
+        assert "libc.so.6" in each.libraries and "libstdc++.so.6" not in each.libraries, name
 
 
 def test_files(distribution):
