@@ -268,25 +268,38 @@ func.func @c8_lse_has_key_length(%q: !q, %k: !kv, %lse: !lse) {
 // -----
 
 !t = memref<1x1x16x64xf16>
-!o = memref<1x1x16x64xf32>
 !lse = memref<1x1x16xf32>
 
-func.func @c8_lse_of_a_partial_result(%q: !t, %o: !o, %lse: !lse, %i: index) {
-  // expected-error @below {{'flashcore.attention' op expects lse shape (2, 1, 16), but got (1, 1, 16)}}
-  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !o)
-      lse(%lse : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+func.func @c8_lse_rest_of_the_whole(%q: !t, %o: !t, %lse: !lse, %rest: !lse) {
+  // expected-error @below {{'flashcore.attention' op expects lse_rest of a tile with lse, but got it outside of a tile}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+      lse(%lse : !lse) lse_rest(%rest : !lse)
   return
 }
 
 // -----
 
 !t = memref<1x1x16x64xf16>
-!lse = memref<2x1x16xf32>
+!lse = memref<1x1x16xf32>
 
-func.func @c8_lse_of_a_whole_result(%q: !t, %lse: !lse, %i: index) {
-  // expected-error @below {{'flashcore.attention' op expects lse shape (1, 1, 16), but got (2, 1, 16)}}
+func.func @c8_lse_rest_without_lse(%q: !t, %rest: !lse, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects lse_rest of a tile with lse, but got it without lse}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-      lse(%lse : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+      lse_rest(%rest : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+  return
+}
+
+// -----
+
+!t = memref<1x1x16x64xf16>
+!s = memref<1x1x16x300xf32>
+!lse = memref<2x8x512xf32>
+!rest = memref<2x8x500xf32>
+
+func.func @c8_lse_rest_of_other_rows(%q: !t, %s: !s, %lse: !lse, %rest: !rest, %i: index) {
+  // expected-error @below {{'flashcore.attention' op expects lse_rest shape (2, 8, 512), but got (2, 8, 500)}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%s : !s)
+      lse(%lse : !lse) lse_rest(%rest : !rest) tile(%i, %i, %i, %i, %i, %i, %i, %i) stage(probabilities)
   return
 }
 

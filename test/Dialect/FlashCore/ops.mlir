@@ -352,30 +352,31 @@ func.func @tensors_with_scores(%q: !t, %k: !tkv, %o: !t, %s: tensor<2x8x512x256x
   return %results#1 : tensor<2x8x512x256xf16>
 }
 
-// A tile of scores has them for its output, and an lse that is the whole's (C7, C8).
+// A tile of scores has them for its output, and an lse and lse_rest that are the
+// whole's (C7, C8).
 
 // CHECK-LABEL: func.func @tile_of_scores(
 func.func @tile_of_scores(%q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
-                          %s: memref<1x1x16x300xf32>, %lse: !lse, %i: index) {
-  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x300xf32>) lse(%{{.+}} : memref<2x8x512xf32>) tile({{.+}}) stage(probabilities){{$}}
+                          %s: memref<1x1x16x300xf32>, %lse: !lse, %rest: !lse, %i: index) {
+  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x300xf32>) lse(%[[LSE:.+]] : memref<2x8x512xf32>) lse_rest(%[[REST:.+]] : memref<2x8x512xf32>) tile({{.+}}) stage(probabilities){{$}}
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>, memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
-      outs(%s : memref<1x1x16x300xf32>) lse(%lse : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i) stage(probabilities)
+      outs(%s : memref<1x1x16x300xf32>) lse(%lse : !lse) lse_rest(%rest : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i) stage(probabilities)
   return
 }
 
 // The output of a tile may be a partial result in f32 (C2), of any strides. Its LSE
-// are two numbers a row (C8).
+// may be two numbers a row (C8).
 
 // CHECK-LABEL: func.func @partial_result(
 func.func @partial_result(
     %q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
     %o: memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>,
-    %lse: memref<2x1x16xf32>, %i: index) {
-  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>) lse(
+    %lse: memref<1x1x16xf32>, %rest: memref<1x1x16xf32>, %i: index) {
+  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>) lse({{.+}}) lse_rest(
   flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
                           memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
       outs(%o : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>)
-      lse(%lse : memref<2x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+      lse(%lse : memref<1x1x16xf32>) lse_rest(%rest : memref<1x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
   return
 }
 

@@ -40,7 +40,7 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
         /*k_new=*/{}, /*v_new=*/{}, /*rotary_cos=*/{}, /*rotary_sin=*/{},
         /*block_counts=*/{}, /*block_indices=*/{}, /*full_block_counts=*/{},
         /*full_block_indices=*/{}, /*probabilities=*/{}, output, lse,
-        /*scores=*/{}, /*tile=*/{},
+        /*lse_rest=*/{}, /*scores=*/{}, /*tile=*/{},
         /*softmax_scale=*/FloatAttr(),
         /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
         /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
@@ -49,11 +49,12 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  // Output, lse and scores are neighbours in the operand list.
+  // Output, lse, lse_rest and scores are neighbours in the operand list.
   unsigned first = getOutputMutable().getOperandNumber();
   unsigned count = 1;
-  if (!isTileOfScores()) // else lse is read
-    count += (getLse() ? 1 : 0) + (getScores() ? 1 : 0);
+  if (!isTileOfScores()) // else lse and lse_rest are read
+    for (Value init : {getLse(), getLseRest(), getScores()})
+      count += init ? 1 : 0;
   return MutableOperandRange(*this, first, count);
 }
 
@@ -143,6 +144,7 @@ static constexpr OperandRule kOperandRules[] = {
     {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
      "f16 or bf16"},
     {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
+    {"lse_rest", "(batch, heads_q, seqlen_q)", isF32, "f32"},
     {"scores", "(batch, heads_q, seqlen_q, seqlen_k)", isFloat,
      "f16, bf16 or f32"}};
 
@@ -198,8 +200,8 @@ bool AttentionOp::isPartOfKeys() {
          getOutputType().getElementType().isF32();
 }
 
-/// C7 and C8: the shapes of the results follow from those of the inputs.
-static LogicalResult verifyOutputShapes(AttentionOp op) {
+/// C7: the shape of the output follows from those of the inputs.
+static LogicalResult verifyOutputShape(AttentionOp op) {
   ShapedType q = op.getQueryType(), v = op.getValueType();
   ShapedType o = op.getOutputType();
   // C7
@@ -216,19 +218,30 @@ static LogicalResult verifyOutputShapes(AttentionOp op) {
       return op.emitOpError("expects output shape ")
              << shapeString(expected) << ", but got "
              << shapeString(o.getShape());
-  // C8
-  if (Value lse = op.isTileOfScores() ? Value() : op.getLse()) {
-    ArrayRef<int64_t> shape = cast<ShapedType>(lse.getType()).getShape();
-    if (op.isPartOfKeys()) // and what its rounding left
-      expected[AttentionOp::Batch] = 2;
-    for (auto [want, got] :
-         llvm::zip_equal(ArrayRef(expected).drop_back(), shape))
-      if (differ(want, got))
-        return op.emitOpError("expects lse shape ")
-               << shapeString(ArrayRef(expected).drop_back()) << ", but got "
-               << shapeString(shape);
-  }
   return success();
+}
+
+/// C8. Of a tile of scores these are the whole's.
+static LogicalResult verifyLse(AttentionOp op) {
+  Value lse = op.getLse(), rest = op.getLseRest();
+  if (rest && (op.getTile().empty() || !lse))
+    return op.emitOpError("expects lse_rest of a tile with lse, but got it ")
+           << (lse ? "outside of a tile" : "without lse");
+  auto check = [&](StringRef name, Value value, ArrayRef<int64_t> expected) {
+    auto shape = cast<ShapedType>(value.getType()).getShape();
+    for (auto [want, got] : llvm::zip_equal(expected, shape))
+      if (differ(want, got))
+        return LogicalResult(op.emitOpError("expects ")
+                             << name << " shape " << shapeString(expected)
+                             << ", but got " << shapeString(shape));
+    return success();
+  };
+  if (lse && !op.isTileOfScores() &&
+      failed(check("lse", lse, op.getQueryType().getShape().drop_back())))
+    return failure();
+  return rest ? check("lse_rest", rest,
+                      cast<ShapedType>(lse.getType()).getShape())
+              : success();
 }
 
 LogicalResult AttentionOp::verifyShapes() {
@@ -273,7 +286,9 @@ LogicalResult AttentionOp::verifyShapes() {
     noteSwappedAxes(error, "key", k);
     return error;
   }
-  return verifyOutputShapes(*this);
+  if (failed(verifyOutputShape(*this)))
+    return failure();
+  return verifyLse(*this);
 }
 
 LogicalResult AttentionOp::verifyModifiers() {
@@ -430,6 +445,7 @@ LogicalResult AttentionOp::verifyStrides() {
                              {"output", getOutput()},
                              {"bias", getBias()},
                              {"lse", getLse()},
+                             {"lse_rest", getLseRest()},
                              {"scores", getScores()},
                              {"k_new", getKNew()},
                              {"v_new", getVNew()},

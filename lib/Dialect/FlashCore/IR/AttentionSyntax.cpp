@@ -42,6 +42,7 @@ static constexpr StringLiteral kOperandClauses[] = {"bias",
                                                     "probabilities",
                                                     "outs",
                                                     "lse",
+                                                    "lse_rest",
                                                     "scores"};
 static constexpr unsigned kFirstClause = 3; // operand number of `bias`
 static constexpr unsigned kNumInputs = 3;

@@ -175,11 +175,18 @@ static bool isOfAppend(Dim dim) {
   return dim == Dim::Positions || dim == Dim::RotaryPairs;
 }
 
+/// Of a kernel that writes outputs as well.
+static void setWorkspaceWritten(MutableArrayRef<KernelArgument> arguments) {
+  for (KernelArgument &argument : arguments)
+    argument.isWritten = argument.kind == KernelArgument::Workspace;
+}
+
 AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule,
                                        QueryRange queries)
     : KernelSignature(::getTensors(op)),
-      keyParts(findKeyParts(op, schedule, *this)), queries(queries),
+      keyParts(findKeyParts(op, schedule, *this)),
+      keepsRest(op.getStage() == ScoresStage::Probabilities), queries(queries),
       tileKeys(schedule.getBlockN()) {
   if (op.getScores()) {
     scoresChoice =
@@ -216,7 +223,9 @@ AttentionSignature::AttentionSignature(AttentionOp op,
     return (dim != Dim::KeySplits || isPart(dim)) && !isOfAppend(dim);
   };
   if (!keyParts.isSplit()) {
-    arguments = listArguments(/*needsWorkspace=*/false, isOfAttention, isSize);
+    arguments =
+        listArguments(/*needsWorkspace=*/keepsRest, isOfAttention, isSize);
+    setWorkspaceWritten(arguments);
     addCopyOfQuery(arguments);
     addTensorMaps(op, schedule);
     return;
@@ -229,6 +238,8 @@ AttentionSignature::AttentionSignature(AttentionOp op,
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
                dim == Dim::CuSeqlens || isPart(dim);
       });
+  if (keepsRest)
+    setWorkspaceWritten(mergeArguments);
 }
 
 /// For kernels behind that of the append, which turned the rows of query.
@@ -277,8 +288,8 @@ AttentionSignature::listScoresArguments(ScoresStage stage,
     return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
            name != "sink_logits" && name != "rng";
   };
-  SmallVector<KernelArgument> result =
-      listArguments(/*needsWorkspace=*/!writesOutput, isTaken, [](Dim dim) {
+  SmallVector<KernelArgument> result = listArguments(
+      /*needsWorkspace=*/!writesOutput || keepsRest, isTaken, [](Dim dim) {
         return dim != Dim::HeadDimV && dim != Dim::KeySplits &&
                !isOfAppend(dim);
       });
@@ -298,8 +309,7 @@ void AttentionSignature::listUnfusedArguments() {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
                dim == Dim::SeqlenK;
       });
-  for (KernelArgument &argument : softmaxArguments)
-    argument.isWritten = argument.kind == KernelArgument::Workspace;
+  setWorkspaceWritten(softmaxArguments);
   valuesArguments = listArguments(
       /*needsWorkspace=*/false,
       [](const KernelTensor &tensor) {
@@ -397,7 +407,8 @@ static DictionaryAttr describe(Builder b, const SplitFormula &formula) {
   return entry.getDictionary(b.getContext());
 }
 
-/// A copy of query, and behind it the partial results, or scores and P.
+/// A copy of query, and behind it what LSE is rounded by, and the partial
+/// results, or scores and P.
 SmallVector<WorkspaceTerm>
 AttentionSignature::getWorkspace(AttentionOp op) const {
   SmallVector<WorkspaceTerm> workspace;
@@ -412,8 +423,12 @@ AttentionSignature::getWorkspace(AttentionOp op) const {
   if (op.getRotaryCos())
     workspace.push_back({getCopyRow(/*tensor=*/0) * halfBytes,
                          {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}});
+  constexpr int64_t bytesOfF32 = 4;
+  if (keepsRest)
+    workspace.push_back(
+        {bytesOfF32 * LseRest::kRowFloats,
+         {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ, LseRest::kRowFloats}}});
   if (keyParts.isSplit()) {
-    constexpr int64_t bytesOfF32 = 4;
     for (int64_t floats : {PartialResults::kFloatsOfLse, getPartialColumns()}) {
       WorkspaceTerm term{bytesOfF32 * keyParts.count * floats,
                          {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};

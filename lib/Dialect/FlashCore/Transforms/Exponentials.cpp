@@ -34,7 +34,7 @@ Value mlir::flashcore::exponentiateDifference(ImplicitLocOpBuilder &b, Value x,
 }
 
 SinkWeights mlir::flashcore::weighSink(ImplicitLocOpBuilder &b, Value rowMax,
-                                       float scale, Value logit) {
+                                       float scale, Value logit, Value rest) {
   auto constant = [&](float value) {
     return getConstantLike(b, value, rowMax);
   };
@@ -42,6 +42,8 @@ SinkWeights mlir::flashcore::weighSink(ImplicitLocOpBuilder &b, Value rowMax,
   // logit - scale * max, rounded once. A sink of -inf weighs nothing, also
   // where the row has no maximum.
   Value above = math::FmaOp::create(b, rowMax, constant(-scale), logit);
+  if (rest)
+    above = arith::SubFOp::create(b, above, rest);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, logit,
                                        constant(kMinusInf));
   above = arith::SelectOp::create(b, isNone, logit, above);
@@ -53,17 +55,25 @@ SinkWeights mlir::flashcore::weighSink(ImplicitLocOpBuilder &b, Value rowMax,
                                  constant(sign * llvm::numbers::log2ef)));
   };
   Value scaled = arith::MulFOp::create(b, rowMax, constant(scale));
+  Value left = rest ? rest : zero;
+  if (scale != 1)
+    left = math::FmaOp::create(b, rowMax, constant(scale),
+                               arith::NegFOp::create(b, scaled));
   return {arith::SelectOp::create(b, isMax, logit, scaled),
+          arith::SelectOp::create(b, isMax, zero, left),
           exponentiate(arith::SelectOp::create(b, isMax, above, zero), -1),
           exponentiate(arith::SelectOp::create(b, isMax, zero, above), 1)};
 }
 
 LogSumExp mlir::flashcore::getLogSumExp(ImplicitLocOpBuilder &b, Value rowMax,
-                                        float scale, Value sum, Value isEmpty) {
+                                        float scale, Value sum, Value isEmpty,
+                                        Value rest) {
   // ln(x) = log2(x) * ln(2)
   Value log =
       arith::MulFOp::create(b, math::Log2Op::create(b, sum),
                             getConstantLike(b, llvm::numbers::ln2f, sum));
+  if (rest)
+    log = arith::AddFOp::create(b, log, rest);
   Value lse =
       math::FmaOp::create(b, rowMax, getConstantLike(b, scale, rowMax), log);
   lse = arith::SelectOp::create(b, isEmpty, getConstantLike(b, kMinusInf, sum),

@@ -35,14 +35,16 @@ Value exponentiateDifference(ImplicitLocOpBuilder &b, Value x, Value y,
 /// One more score of a row, a sink, beside those that the row has.
 struct SinkWeights {
   Value max;  ///< of all, as a natural logarithm
+  Value rest; ///< what rounding left of it
   Value row;  ///< what the row's own O and sum are multiplied with
   Value sink; ///< what the sink adds to the sum
 };
 
 /// Of a row whose maximum is `rowMax`, of scores in units of `scale`, or -inf;
-/// `logit` is the sink's, of units of 1.
+/// `logit` is the sink's, of units of 1. `rest`, which may be null, is what
+/// rounding left of rowMax * scale.
 SinkWeights weighSink(ImplicitLocOpBuilder &b, Value rowMax, float scale,
-                      Value logit);
+                      Value logit, Value rest = {});
 
 /// rowMax * scale + ln(sum), or -inf where `isEmpty`.
 struct LogSumExp {
@@ -57,8 +59,9 @@ struct LogSumExp {
   Value getRest(ImplicitLocOpBuilder &b) const;
 };
 
+/// `rest`, which may be null, is what rounding left of rowMax * scale.
 LogSumExp getLogSumExp(ImplicitLocOpBuilder &b, Value rowMax, float scale,
-                       Value sum, Value isEmpty);
+                       Value sum, Value isEmpty, Value rest = {});
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_EXPONENTIALS_H

@@ -73,18 +73,19 @@ struct Groups {
 
 /// What is merged.
 struct Parts {
-  Value output; ///< (parts, batch, heads, seqlen_q, columns)
-  /// (parts, batch, heads, seqlen_q), or (2, ...): what rounding left behind it
-  Value lse;
+  Value output;     ///< (parts, batch, heads, seqlen_q, columns)
+  Value lse;        ///< (parts, batch, heads, seqlen_q)
+  Value rest;       ///< what rounding left of lse; may be null
   int64_t rowBytes; ///< that rows of `output` are aligned to
 };
 
 class MergeBuilder {
 public:
   MergeBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame, Parts parts,
-               OpFoldResult numParts, Groups groups, bool isInvariant)
+               OpFoldResult numParts, Groups groups, bool isInvariant,
+               Value lseRest = {})
       : b(b), frame(frame), parts(parts), numParts(numParts), groups(groups),
-        isInvariant(isInvariant) {}
+        isInvariant(isInvariant), lseRest(lseRest) {}
 
   void build();
 
@@ -121,10 +122,7 @@ private:
   Value isOfSequence(Value ends);
   /// The part that the group has at a place of a round, alone.
   Sums load(Value round, int64_t place);
-  bool hasRest() {
-    return cast<MemRefType>(parts.lse.getType()).getRank() == 5;
-  }
-  Value loadLse(Value part, bool isRest);
+  bool hasRest() { return static_cast<bool>(parts.rest); }
   Value loadOutput(Value part);
   Value loadIfThere(VectorType type, int64_t numColumns, Value place,
                     function_ref<Value()> load);
@@ -146,7 +144,7 @@ private:
   }
   Value viewShared(int64_t begin, ArrayRef<int64_t> shape);
   void writeOutput(Value output, Value acc, Value factor);
-  void writeLse(Value lse, Value value);
+  void writeLse(const LogSumExp &lse);
   void writeResults(const Sums &row);
   Value getZeros();
 
@@ -156,33 +154,37 @@ private:
   OpFoldResult numParts;
   Groups groups;
   bool isInvariant;
+  Value lseRest; ///< where what rounding leaves of LSE goes; may be null
   Value batch, head, query, group, column;
 };
 } // namespace
 
 /// Partial results in the workspace, with `axes` in front of those of a row.
 static PartialResults viewPartialResults(KernelFrame &frame,
+                                         const AttentionSignature &signature,
                                          ArrayRef<OpFoldResult> axes) {
   Builder &b = frame.getBuilder();
   SmallVector<OpFoldResult> shape(axes);
   shape.append({frame.getSize(Dim::HeadsQ), frame.getSize(Dim::SeqlenQ)});
   OpFoldResult columns = b.getIndexAttr(fcgpu::getTileColumns(
       *getConstantIntValue(frame.getSize(Dim::HeadDimV))));
-  OpFoldResult end = columns;
+  OpFoldResult rows = b.getIndexAttr(1);
   for (OpFoldResult size : shape)
-    end = frame.multiply(end, size);
-  SmallVector<OpFoldResult> shapeOfLse(shape);
-  shapeOfLse.insert(shapeOfLse.begin(),
-                    b.getIndexAttr(PartialResults::kFloatsOfLse));
-  Value lse = frame.viewWorkspace(end, shapeOfLse);
+    rows = frame.multiply(rows, size);
+  OpFoldResult begin = LseRest(frame, signature).getEnd();
+  OpFoldResult end = frame.add(begin, frame.multiply(rows, columns));
+  Value lse = frame.viewWorkspace(end, shape);
+  Value rest = frame.viewWorkspace(frame.add(end, rows), shape);
   shape.push_back(columns);
-  return {frame.viewWorkspace(b.getIndexAttr(0), shape), lse};
+  return {frame.viewWorkspace(begin, shape), lse, rest};
 }
 
-PartialResults mlir::flashcore::getPartialResults(KernelFrame &frame,
-                                                  OpFoldResult numParts) {
+PartialResults
+mlir::flashcore::getPartialResults(KernelFrame &frame,
+                                   const AttentionSignature &signature,
+                                   OpFoldResult numParts) {
   return viewPartialResults(
-      frame, {frame.multiply(frame.getSize(Dim::Batch), numParts)});
+      frame, signature, {frame.multiply(frame.getSize(Dim::Batch), numParts)});
 }
 
 void MergeBuilder::findRow() {
@@ -225,8 +227,11 @@ MergeBuilder::Sums MergeBuilder::load(Value round, int64_t place) {
   bool isThere = known && *known % groups.getPartsOfRound() == 0;
   Value last = apply(b.getAffineDimExpr(0) - 1, numParts);
   Value loaded = isThere ? part : arith::MinSIOp::create(b, part, last);
-  Value lse = loadLse(loaded, /*isRest=*/false);
-  Value rest = hasRest() ? loadLse(loaded, /*isRest=*/true) : constant(0);
+  SmallVector<Value> row{loaded, batch, head, query};
+  Value lse = memref::LoadOp::create(b, parts.lse, row);
+  Value rest = constant(0);
+  if (hasRest())
+    rest = memref::LoadOp::create(b, parts.rest, row);
   Value output = loadOutput(loaded);
   // One that is not there holds nothing.
   if (!isThere)
@@ -234,13 +239,6 @@ MergeBuilder::Sums MergeBuilder::load(Value round, int64_t place) {
         b, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, part, last), lse,
         constant(kMinusInf));
   return {lse, rest, constant(1), output};
-}
-
-Value MergeBuilder::loadLse(Value part, bool isRest) {
-  SmallVector<Value> row{part, batch, head, query};
-  if (hasRest())
-    row.insert(row.begin(), index(isRest));
-  return memref::LoadOp::create(b, parts.lse, row);
 }
 
 /// The columns of the thread; behind the last one zeros.
@@ -324,8 +322,9 @@ MergeBuilder::Sums MergeBuilder::addSink(Sums row) {
   if (!logits)
     return row;
   Value logit = memref::LoadOp::create(b, logits, head);
-  SinkWeights weights = weighSink(b, row.max, /*scale=*/1, logit);
-  return {weights.max, row.rest,
+  SinkWeights weights =
+      weighSink(b, row.max, /*scale=*/1, logit, hasRest() ? row.rest : Value());
+  return {weights.max, weights.rest,
           math::FmaOp::create(b, row.weight, weights.row, weights.sink),
           arith::MulFOp::create(b, row.output, broadcast(weights.row))};
 }
@@ -442,10 +441,13 @@ void MergeBuilder::writeOutput(Value output, Value acc, Value factor) {
   }
 }
 
-void MergeBuilder::writeLse(Value lse, Value value) {
+void MergeBuilder::writeLse(const LogSumExp &lse) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(getBlockIf(column));
-  memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
+  SmallVector<Value> row{batch, head, query};
+  memref::StoreOp::create(b, lse.value, find("lse"), row);
+  if (lseRest)
+    memref::StoreOp::create(b, lse.getRest(b), lseRest, row);
 }
 
 Value MergeBuilder::getZeros() {
@@ -460,11 +462,9 @@ void MergeBuilder::writeResults(const Sums &row) {
   Value inverse = arith::DivFOp::create(b, constant(1), row.weight);
   inverse = arith::SelectOp::create(b, isEmpty, constant(0), inverse);
   writeOutput(frame.getTensor("o"), row.output, inverse);
-  Value lse = find("lse");
-  if (!lse)
-    return;
-  writeLse(lse,
-           getLogSumExp(b, row.max, /*scale=*/1, row.weight, isEmpty).value);
+  if (find("lse"))
+    writeLse(getLogSumExp(b, row.max, /*scale=*/1, row.weight, isEmpty,
+                          hasRest() ? row.rest : Value()));
 }
 
 void MergeBuilder::build() {
@@ -497,12 +497,12 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
                                   groups.getSharedMemory()));
   OpFoldResult numParts = signature.getKeyParts().getNumber(
       b, [&](Dim dim) { return frame.getSize(dim); });
-  PartialResults partials =
-      viewPartialResults(frame, {numParts, frame.getSize(Dim::Batch)});
-  MergeBuilder(
-      b, frame,
-      {partials.output, partials.lse, KernelFrame::kWorkspaceAlignment},
-      numParts, groups, isInvariant)
+  PartialResults partials = viewPartialResults(
+      frame, signature, {numParts, frame.getSize(Dim::Batch)});
+  MergeBuilder(b, frame,
+               {partials.output, partials.lse, partials.rest,
+                KernelFrame::kWorkspaceAlignment},
+               numParts, groups, isInvariant, LseRest(frame, signature).view())
       .build();
   return frame.getFunc();
 }
@@ -563,7 +563,8 @@ gpu::GPUFuncOp mlir::flashcore::buildMergeKernel(
   Groups groups(*signature.getExtent(Dim::HeadDimV),
                 signature.getExtent(Dim::Parts));
   MergeBuilder(b, frame,
-               {outputs, frame.getTensor("lses"), getAccessBytes(outputs)},
+               {outputs, frame.getTensor("lses"), /*rest=*/Value(),
+                getAccessBytes(outputs)},
                frame.getSize(Dim::Parts), groups, /*isInvariant=*/false)
       .build();
   return frame.getFunc();

@@ -112,6 +112,7 @@ struct RowResult {
   Value acc, rowMax, rowSum;
   float maxToLn;
   Value accFactor = {}; ///< what O is still multiplied with; null for 1
+  Value maxRest = {};   ///< what rounding left of rowMax * maxToLn; null for 0
 };
 
 /// P of a tile, in f32, and the state that it is relative to.

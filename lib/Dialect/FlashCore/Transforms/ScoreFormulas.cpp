@@ -8,6 +8,11 @@
 // exponential multiplies what it becomes once more. Factors move from one end
 // of a formula to the other, or into what is computed once a row.
 //
+// A factor may move where no product that it leaves out, or that comes in its
+// place, overflows unless the formula's does: masks of the least f32, doubled,
+// are -inf, which hides keys. So values have bounds (getBound): products of
+// query and key are small, and what a region loads as f32 may be anything.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
@@ -17,11 +22,74 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 using namespace mlir;
 using namespace mlir::flashcore;
+
+/// The largest f32.
+static constexpr double kLargest = std::numeric_limits<float>::max();
+/// Above distances, and whatever else is made of coordinates.
+static constexpr double kLargestInteger = 0x1p64;
+/// Above products of f16 rows, of 256 columns. Those of bf16 are taken to be
+/// as small: what is larger is near the end of f32 without a factor.
+static constexpr double kLargestProduct = 0x1p40;
+
+/// The largest that what is loaded may be.
+static double getBoundOfType(Type type) {
+  return type.isF16() ? 65504 : kLargest;
+}
+
+/// An upper bound of |value|, of a formula's f32, where that is finite: what is
+/// infinite stays that whatever it is multiplied with.
+static double getBound(Value value, Value score, double ofScore,
+                       llvm::DenseMap<Value, double> &known) {
+  if (value == score)
+    return ofScore;
+  if (auto it = known.find(value); it != known.end())
+    return it->second;
+  auto of = [&](Value operand) {
+    return getBound(operand, score, ofScore, known);
+  };
+  auto ofAll = [&](ValueRange operands) {
+    double most = 0;
+    for (Value operand : operands)
+      most = std::max(most, of(operand));
+    return most;
+  };
+  Operation *op = value.getDefiningOp();
+  double bound = kLargest;
+  FloatAttr constant;
+  if (matchPattern(value, m_Constant(&constant))) {
+    double number = std::abs(constant.getValueAsDouble());
+    bound = std::isinf(number) ? 0 : number;
+  } else if (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp>(op)) {
+    bound = kLargestInteger;
+  } else if (isa_and_nonnull<math::LogOp, math::Log2Op>(op)) {
+    bound = 256;
+  } else if (isa_and_nonnull<math::TanhOp, math::SinOp, math::CosOp>(op)) {
+    bound = 1;
+  } else if (isa_and_nonnull<arith::NegFOp, math::AbsFOp, arith::MaximumFOp,
+                             arith::MinimumFOp, arith::MaxNumFOp,
+                             arith::MinNumFOp, math::FloorOp, math::CeilOp>(
+                 op)) {
+    bound = ofAll(op->getOperands());
+  } else if (auto select = dyn_cast_or_null<arith::SelectOp>(op)) {
+    bound = ofAll({select.getTrueValue(), select.getFalseValue()});
+  } else if (isa_and_nonnull<arith::AddFOp, arith::SubFOp>(op)) {
+    bound = of(op->getOperand(0)) + of(op->getOperand(1));
+  } else if (isa_and_nonnull<arith::MulFOp>(op)) {
+    bound = of(op->getOperand(0)) * of(op->getOperand(1));
+  } else if (auto fma = dyn_cast_or_null<math::FmaOp>(op)) {
+    bound = of(fma.getA()) * of(fma.getB()) + of(fma.getC());
+  } else if (auto extension = dyn_cast_or_null<arith::ExtFOp>(op)) {
+    bound = getBoundOfType(extension.getIn().getType());
+  }
+  return known[value] = std::min(bound, kLargest);
+}
 
 namespace {
 /// A product with a constant.
@@ -53,6 +121,11 @@ private:
   void takeLastFactors();
   bool takeFactorOfSum();
   bool takeFactorOfSum(Value x, Value a, Value other, float sign);
+  double getBoundOf(Value value) {
+    return getBound(value, score, kLargestProduct * first, bounds);
+  }
+  bool mayGrow(Value of, float factor);
+  Value multiplyOfRow(Value a, float factor, double bound);
   void setResult(Value value) { yield->setOperand(0, value); }
 
   Region &change;
@@ -62,6 +135,10 @@ private:
   llvm::DenseSet<Value> perKey;
   float first;    ///< that the score lacks
   float last = 1; ///< that the result lacks
+  /// The largest part of `last` that the formula multiplies the result with, in
+  /// its order.
+  double growth = 1;
+  llvm::DenseMap<Value, double> bounds;
 };
 } // namespace
 
@@ -76,11 +153,22 @@ std::optional<Product> FactorMover::getProduct(Value value) {
   return std::nullopt;
 }
 
+/// Whether the formula multiplies `of` with one factor more, in front of those
+/// that have moved, and nothing on the way overflows.
+bool FactorMover::mayGrow(Value of, float factor) {
+  double next = factor * std::max(1.0, growth);
+  if (getBoundOf(of) * next > kLargest)
+    return false;
+  growth = next;
+  return true;
+}
+
 /// Where they are positive: the greatest score stays that.
 void FactorMover::takeLastFactors() {
   while (auto product = getProduct(yield->getOperand(0))) {
     float all = last * product->factor;
-    if (!std::isnormal(all) || all < 0)
+    if (!std::isnormal(all) || all < 0 ||
+        !mayGrow(product->of, product->factor))
       return;
     last = all;
     setResult(product->of);
@@ -91,8 +179,35 @@ void FactorMover::takeLastFactors() {
   }
 }
 
+/// a * factor, of the row. Beyond the largest f32 it is that, so that a product
+/// with 0 is 0; what is infinite before stays so. `bound` is that of `a`.
+Value FactorMover::multiplyOfRow(Value a, float factor, double bound) {
+  auto constant = [&](float value) -> Value {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  };
+  auto compare = [&](arith::CmpFPredicate predicate, Value x,
+                     Value y) -> Value {
+    return arith::CmpFOp::create(b, predicate, x, y);
+  };
+  Value product = arith::MulFOp::create(b, a, constant(factor));
+  if (bound * std::abs(factor) <= kLargest)
+    return product;
+  Value infinity = constant(std::numeric_limits<float>::infinity());
+  Value isLost = arith::AndIOp::create(
+      b,
+      compare(arith::CmpFPredicate::OEQ, math::AbsFOp::create(b, product),
+              infinity),
+      compare(arith::CmpFPredicate::OLT, math::AbsFOp::create(b, a), infinity));
+  Value isPositive = compare(arith::CmpFPredicate::OGT, product, constant(0));
+  Value largest = arith::SelectOp::create(b, isPositive, constant(kLargest),
+                                          constant(-kLargest));
+  return arith::SelectOp::create(b, isLost, largest, product);
+}
+
 /// x + a * other as c * (y + a / c * other), where x is c * y, or the score
-/// with c the factor that it lacks, and `a` is of the row.
+/// with c the factor that it lacks, and `a` is of the row. What is made of
+/// coordinates may be `other` for any `a`: that only distances times slopes
+/// overflow sooner is in the op's description.
 bool FactorMover::takeFactorOfSum(Value x, Value a, Value other, float sign) {
   if (!isOfRow(a))
     std::swap(a, other);
@@ -104,9 +219,13 @@ bool FactorMover::takeFactorOfSum(Value x, Value a, Value other, float sign) {
   if (!isOfRow(a) || !x.hasOneUse() || product.factor <= 0 ||
       !std::isnormal(inverse) || !std::isnormal(all))
     return false;
+  double ofRow = getBoundOf(a), ofOther = getBoundOf(other);
+  double most = std::max(1.0, std::abs(double(inverse)));
+  bool isSmall = getBoundOf(x) * most + ofRow * ofOther * most <= kLargest;
+  if (!isSmall && ofOther > kLargestInteger)
+    return false;
   b.setInsertionPoint(yield);
-  Value factor = arith::ConstantOp::create(b, b.getF32FloatAttr(inverse));
-  setResult(math::FmaOp::create(b, arith::MulFOp::create(b, a, factor), other,
+  setResult(math::FmaOp::create(b, multiplyOfRow(a, inverse, ofRow), other,
                                 product.of));
   last = all;
   if (isScore)

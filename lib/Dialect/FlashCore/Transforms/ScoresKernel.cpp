@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -26,12 +27,12 @@ using namespace mlir::flashcore;
 namespace {
 class ScoresKernelBuilder {
 public:
-  /// Writes to `target`.
+  /// Writes to `target`. Probabilities need what rounding left of LSE.
   ScoresKernelBuilder(ImplicitLocOpBuilder &b, AttentionOp op,
                       KernelFrame &frame, fcgpu::ScheduleAttr schedule,
-                      ScoresStage stage, Value target)
+                      ScoresStage stage, Value target, Value lseRest = {})
       : b(b), op(op), frame(frame), schedule(schedule), stage(stage),
-        target(target) {}
+        target(target), lseRest(lseRest) {}
 
   void build();
 
@@ -54,13 +55,41 @@ private:
   KernelFrame &frame;
   fcgpu::ScheduleAttr schedule;
   ScoresStage stage;
-  Value target;
+  Value target, lseRest;
   /// What the block works on.
   Sequence sequence;
   Value headQ, headKV;
   OpFoldResult key;
 };
 } // namespace
+
+SmallVector<OpFoldResult> LseRest::getShape() {
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  OpFoldResult row = affine::makeComposedFoldedAffineApply(
+      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kRowFloats) * kRowFloats,
+      {frame.getSize(Dim::SeqlenQ)});
+  return {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ), row};
+}
+
+Value LseRest::view() {
+  if (!isKept)
+    return Value();
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  SmallVector<OpFoldResult> shape = getShape();
+  Value rows = frame.viewWorkspace(b.getIndexAttr(0), shape);
+  shape.back() = frame.getSize(Dim::SeqlenQ);
+  SmallVector<OpFoldResult> begin(shape.size(), b.getIndexAttr(0)),
+      strides(shape.size(), b.getIndexAttr(1));
+  return memref::SubViewOp::create(b, rows, begin, shape, strides);
+}
+
+OpFoldResult LseRest::getEnd() {
+  OpFoldResult end = frame.getBuilder().getIndexAttr(isKept);
+  if (isKept)
+    for (OpFoldResult size : getShape())
+      end = frame.multiply(end, size);
+  return end;
+}
 
 /// Blocks next to each other have keys next to each other of the same queries,
 /// so that what they write is, too.
@@ -130,7 +159,8 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
       /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), /*block_counts=*/Value(),
       /*block_indices=*/Value(), /*full_block_counts=*/Value(),
       /*full_block_indices=*/Value(), /*probabilities=*/Value(), scores, lse,
-      /*scores=*/Value(), operands, b.getF32FloatAttr(op.getEffectiveScale()),
+      lseRest, /*scores=*/Value(), operands,
+      b.getF32FloatAttr(op.getEffectiveScale()),
       /*softcap=*/FloatAttr(),
       /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
       /*window_right=*/IntegerAttr(), /*dropout=*/FloatAttr(),
@@ -165,7 +195,8 @@ mlir::flashcore::buildScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                     ofScores.getNumThreads(), signature.toScoresDictionary(op));
   frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, ofScores);
   ScoresKernelBuilder(b, op, frame, ofScores, *op.getStage(),
-                      frame.getTensor("scores"))
+                      frame.getTensor("scores"),
+                      LseRest(frame, signature).view())
       .build();
   return frame.getFunc();
 }
@@ -177,7 +208,7 @@ gpu::GPUFuncOp mlir::flashcore::buildUnfusedScoresKernel(
   KernelFrame frame(b, signature, signature.getArguments(), name,
                     schedule.getNumThreads(), description);
   frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
-  UnfusedWorkspace workspace(frame, signature.getTileKeys());
+  UnfusedWorkspace workspace(frame, signature);
   ScoresKernelBuilder(b, op, frame, schedule, ScoresStage::Masked,
                       workspace.viewScores())
       .build();

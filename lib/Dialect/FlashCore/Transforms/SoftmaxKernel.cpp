@@ -31,10 +31,11 @@ constexpr int64_t kColumns = 4;
 
 class SoftmaxBuilder {
 public:
-  /// P is of type `half`.
+  /// P is of type `half`; `lseRest`, which may be null, is where what rounding
+  /// leaves of LSE goes.
   SoftmaxBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                 UnfusedWorkspace &workspace, Type half)
-      : b(b), frame(frame), half(half),
+                 UnfusedWorkspace &workspace, Type half, Value lseRest)
+      : b(b), frame(frame), half(half), lseRest(lseRest),
         columns(asValue(workspace.getColumns())),
         scores(workspace.viewScores()), pairs(workspace.viewPairs()) {}
 
@@ -74,7 +75,7 @@ private:
   ImplicitLocOpBuilder &b;
   KernelFrame &frame;
   Type half;
-  Value columns, scores, pairs;
+  Value lseRest, columns, scores, pairs;
   Value batch, head, query, lane;
 };
 } // namespace
@@ -205,13 +206,16 @@ void SoftmaxBuilder::writeLse(Sums row, Value isEmpty) {
   Value lse = frame.findTensor("lse");
   if (!lse)
     return;
-  Value value = getLogSumExp(b, row.max, /*scale=*/1, row.sum, isEmpty).value;
+  LogSumExp sum = getLogSumExp(b, row.max, /*scale=*/1, row.sum, isEmpty);
   Value isFirst =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(
       scf::IfOp::create(b, isFirst, /*withElseRegion=*/false).thenBlock());
-  memref::StoreOp::create(b, value, lse, ValueRange{batch, head, query});
+  SmallVector<Value> place{batch, head, query};
+  memref::StoreOp::create(b, sum.value, lse, place);
+  if (lseRest)
+    memref::StoreOp::create(b, sum.getRest(b), lseRest, place);
 }
 
 void SoftmaxBuilder::build() {
@@ -238,8 +242,9 @@ mlir::flashcore::buildSoftmaxKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                     kSoftmaxThreads,
                     signature.toSoftmaxDictionary(b.getContext(), kSoftmaxRows,
                                                   kSoftmaxThreads));
-  UnfusedWorkspace workspace(frame, signature.getTileKeys());
-  SoftmaxBuilder(b, frame, workspace, op.getQueryType().getElementType())
+  UnfusedWorkspace workspace(frame, signature);
+  SoftmaxBuilder(b, frame, workspace, op.getQueryType().getElementType(),
+                 LseRest(frame, signature).view())
       .build();
   return frame.getFunc();
 }

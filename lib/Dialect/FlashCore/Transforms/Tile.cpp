@@ -113,6 +113,7 @@ private:
   OpFoldResult getNumSequences();
   OpFoldResult getMeanQueries();
   OpFoldResult computeKeySplits();
+  OpFoldResult countFloatsOfRest();
   OpFoldResult countFloats();
   OpFoldResult countScores();
   Value allocate(Type element, OpFoldResult count);
@@ -177,7 +178,8 @@ private:
 
   bool isSplit() const { return signature.getKeyParts().isSplit(); }
   bool needsWorkspace() {
-    return isSplit() || schedule.isUnfused() || op.getRotaryCos();
+    return isSplit() || schedule.isUnfused() || op.getRotaryCos() ||
+           signature.keepsLseRest();
   }
 
   AttentionOp op;
@@ -432,7 +434,7 @@ void KernelBuilder::buildBody(KernelFrame &frame) {
             : gpu::GPUWarpMappingAttr::get(op.getContext(), id));
   PartialResults partials;
   if (isSplit())
-    partials = getPartialResults(frame, getNumParts());
+    partials = getPartialResults(frame, signature, getNumParts());
   auto forall =
       scf::ForallOp::create(b, warps, ValueRange(), b.getArrayAttr(mapping));
   b.setInsertionPoint(forall.getTerminator());
@@ -541,9 +543,12 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   Value o = slice(output, entry, headQ, firstRow, rows);
   Value lse;
   if (isSplit())
-    lse = slicePartialLse(b, partials.lse, entry, headQ, firstRow, rows);
+    lse = slice(partials.lse, entry, headQ, firstRow, rows);
   else if (op.getLse())
     lse = slice(frame.getTensor("lse"), entry, headQ, firstRow, rows);
+  Value rest = isSplit() ? partials.rest : LseRest(frame, signature).view();
+  if (rest)
+    rest = slice(rest, entry, headQ, firstRow, rows);
   // Of a part of the keys it is for the merge.
   Value sink = op.getSinkLogits() && !isSplit() ? frame.getTensor("sink_logits")
                                                 : Value();
@@ -561,7 +566,7 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
       getList("block_indices", op.getBlockIndices()),
       getList("full_block_counts", op.getFullBlockCounts()),
       getList("full_block_indices", op.getFullBlockIndices()),
-      /*probabilities=*/Value(), o, lse, /*scores=*/Value(),
+      /*probabilities=*/Value(), o, lse, rest, /*scores=*/Value(),
       getTileOperands(headQ, row), b.getF32FloatAttr(op.getEffectiveScale()),
       /*softcap=*/FloatAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
       op.getWindowRightAttr(), op.getDropoutAttr(), op.getBlockSizeAttr(),
@@ -578,7 +583,7 @@ void KernelBuilder::buildValuesTile(KernelFrame &frame, Value warp) {
   auto [headQ, row, rows] = findRows(warp);
   Value v = getKeys(frame, "v");
   Value o = slice(frame.getTensor("o"), sequence.batch, headQ, row, rows);
-  Value p = UnfusedWorkspace(frame, signature.getTileKeys())
+  Value p = UnfusedWorkspace(frame, signature)
                 .viewTile(sequence.batch, headQ, row, rows);
   SmallVector<Value> operands = getTileOperands(headQ, row);
   auto tile = AttentionOp::create(b, o, v, v, o);
@@ -648,15 +653,31 @@ OpFoldResult KernelBuilder::computeKeySplits() {
   return getAtLeastOne(splits);
 }
 
-/// Of the partial results, which one kernel makes and the next one uses all.
+/// Of what LSE is rounded by, which is kept for the kernel of scores.
+OpFoldResult KernelBuilder::countFloatsOfRest() {
+  if (!signature.keepsLseRest())
+    return b.getIndexAttr(0);
+  constexpr int64_t floats = LseRest::kRowFloats;
+  return apply(
+      b.getAffineDimExpr(0).ceilDiv(floats) * floats *
+          b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
+      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+}
+
+/// Of that, and of the partial results, which one kernel makes and the next one
+/// uses all.
 OpFoldResult KernelBuilder::countFloats() {
+  OpFoldResult rest = countFloatsOfRest();
+  if (!isSplit())
+    return rest;
   int64_t floatsOfRow =
       signature.getPartialColumns() + PartialResults::kFloatsOfLse;
-  return apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-                   b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2) *
-                   floatsOfRow,
-               {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ),
-                getSize(Dim::Batch), getNumParts()});
+  OpFoldResult partials = apply(
+      b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
+          b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2) * floatsOfRow,
+      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch),
+       getNumParts()});
+  return apply(b.getAffineDimExpr(0) + b.getAffineDimExpr(1), {partials, rest});
 }
 
 /// Of softmax unfused: in rows of whole tiles.
@@ -690,17 +711,20 @@ Value KernelBuilder::viewWorkspace(Type element, OpFoldResult count) {
                         ValueRange{asValue(count)}));
 }
 
-/// Room for S and, behind it, for as many elements of P: 4 bytes and 2 each.
+/// Room for S and, behind it, for as many elements of P: 4 bytes and 2 each;
+/// in front of them for what LSE is rounded by.
 void KernelBuilder::allocateScores() {
-  AffineExpr d0 = b.getAffineDimExpr(0);
-  OpFoldResult scores = countScores();
-  workspace = allocate(b.getI8Type(), apply(d0 * (4 + 2), {scores}));
-  pointers.floats = viewWorkspace(b.getF32Type(), scores);
+  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
+  OpFoldResult scores = countScores(), rest = countFloatsOfRest();
+  workspace =
+      allocate(b.getI8Type(), apply(d0 * (4 + 2) + d1 * 4, {scores, rest}));
+  pointers.floats =
+      viewWorkspace(b.getF32Type(), apply(d0 + d1, {scores, rest}));
   pointers.typed = viewWorkspace(op.getQueryType().getElementType(),
-                                 apply(d0 * (2 + 1), {scores}));
+                                 apply(d0 * (2 + 1) + d1 * 2, {scores, rest}));
 }
 
-/// Room for a copy of query and for partial results, or for S and P.
+/// Room for a copy of query, and for floats or for S and P.
 void KernelBuilder::allocateWorkspace() {
   if (schedule.isUnfused())
     return allocateScores();
@@ -715,7 +739,7 @@ void KernelBuilder::allocateWorkspace() {
       apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
                 signature.getCopyRow(/*tensor=*/0),
             {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-  if (!isSplit()) {
+  if (!isSplit() && !signature.keepsLseRest()) {
     workspace = allocate(element, elements);
     pointers.typed = getBase(b, workspace);
     return;

@@ -125,7 +125,7 @@ private:
   RowState buildOnePass(Value query);
   RowResult mergeParts(RowState state);
   vector::TransferWriteOp writeRows(Value tile, Value memref, Value row,
-                                    ArrayRef<Value> cols, int64_t entry = 0);
+                                    ArrayRef<Value> cols);
   RowResult addSink(RowResult result);
   Value getProbabilities(Value scores, Value key);
   Value clearTail(Value scores, Value key);

@@ -28,20 +28,6 @@ Value mlir::flashcore::sliceRows(ImplicitLocOpBuilder &b, Value tensor,
   return memref::SubViewOp::create(b, tensor, offsets, shape, strides);
 }
 
-Value mlir::flashcore::slicePartialLse(ImplicitLocOpBuilder &b, Value lse,
-                                       OpFoldResult entry, Value head,
-                                       OpFoldResult row, OpFoldResult rows) {
-  auto type = cast<MemRefType>(lse.getType());
-  OpFoldResult one = b.getIndexAttr(1), zero = b.getIndexAttr(0),
-               numbers = b.getIndexAttr(type.getDimSize(0));
-  SmallVector<OpFoldResult> offsets{zero, entry, head, row},
-      shape{numbers, one, one, rows}, strides(4, one);
-  int64_t numRows = getConstantIntValue(rows).value_or(ShapedType::kDynamic);
-  MemRefType sliced = memref::SubViewOp::inferRankReducedResultType(
-      {type.getDimSize(0), 1, numRows}, type, offsets, shape, strides);
-  return memref::SubViewOp::create(b, sliced, lse, offsets, shape, strides);
-}
-
 OpFoldResult mlir::flashcore::countRows(ImplicitLocOpBuilder &b, int64_t warpM,
                                         int64_t blockM, OpFoldResult row,
                                         OpFoldResult seqlen) {

@@ -20,10 +20,6 @@ namespace mlir::flashcore {
 Value sliceRows(ImplicitLocOpBuilder &b, Value tensor, OpFoldResult entry,
                 Value head, OpFoldResult row, OpFoldResult rows);
 
-/// The same of the LSE of partial results, as a tile has it (C8).
-Value slicePartialLse(ImplicitLocOpBuilder &b, Value lse, OpFoldResult entry,
-                      Value head, OpFoldResult row, OpFoldResult rows);
-
 /// How many of the `warpM` rows from `row` on a sequence of `seqlen` rows has,
 /// whose blocks are of `blockM`: fewer, or none, at its end.
 OpFoldResult countRows(ImplicitLocOpBuilder &b, int64_t warpM, int64_t blockM,

@@ -43,12 +43,12 @@ RowResult TileExpander::mergeParts(RowState state) {
   return {acc, rowMax, rowSum, b.getScoreScale()};
 }
 
-/// Writes a tile (or row vector) to rows of an entry of `memref` from `row` on.
+/// Writes a tile (or row vector) to rows of `memref` from `row` on.
 vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
-                                                Value row, ArrayRef<Value> cols,
-                                                int64_t entry) {
-  SmallVector<Value> indices{asValue(b.getIndexAttr(entry)),
-                             asValue(b.getIndexAttr(0)), row};
+                                                Value row,
+                                                ArrayRef<Value> cols) {
+  Value zero = asValue(b.getIndexAttr(0));
+  SmallVector<Value> indices{zero, zero, row};
   llvm::append_range(indices, cols);
   // A memref of all the rows of the warp has those of a share.
   auto type = cast<MemRefType>(memref.getType());
@@ -61,11 +61,11 @@ vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
 }
 
 void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
-  LogSumExp lse =
-      getLogSumExp(b, result.rowMax, result.maxToLn, result.rowSum, isEmpty);
+  LogSumExp lse = getLogSumExp(b, result.rowMax, result.maxToLn, result.rowSum,
+                               isEmpty, result.maxRest);
   writeRows(lse.value, op.getLse(), row, {});
-  if (op.isPartOfKeys()) // C8
-    writeRows(lse.getRest(b), op.getLse(), row, {}, /*entry=*/1);
+  if (Value rest = op.getLseRest())
+    writeRows(lse.getRest(b), rest, row, {});
 }
 
 /// The logit of the head is one more score of each row, without a row of V.
@@ -79,6 +79,8 @@ RowResult TileExpander::addSink(RowResult result) {
   result.rowSum =
       math::FmaOp::create(b, result.rowSum, weights.row, weights.sink);
   result.rowMax = weights.max;
+  if (op.getLseRest())
+    result.maxRest = weights.rest;
   result.maxToLn = 1.0f;
   result.accFactor = weights.row;
   return result;

@@ -18,22 +18,24 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// exp(score - lse). Where lse is -inf the row sees no key, and all its scores
-/// are -inf, too.
+/// exp(score - lse), of an lse that is two numbers. Where it is -inf the row
+/// sees no key, and all its scores are -inf, too.
 Value TileExpander::getProbabilities(Value scores, Value key) {
   return mapScores(scores, key, [&](Value score, Value query, Value) -> Value {
     auto constant = [&](float value) -> Value {
       return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
     };
-    Value lse = memref::LoadOp::create(
-        b, op.getLse(),
-        ValueRange{tileOperand(AttentionOp::TileBatch),
-                   tileOperand(AttentionOp::TileHead),
-                   getInside(query, AttentionOp::TileSeqlenQ)});
-    // score * scale - lse, rounded once.
+    SmallVector<Value> row{tileOperand(AttentionOp::TileBatch),
+                           tileOperand(AttentionOp::TileHead),
+                           getInside(query, AttentionOp::TileSeqlenQ)};
+    Value lse = memref::LoadOp::create(b, op.getLse(), row);
+    // score * scale - lse, rounded once: near the maximum it is small.
     Value exponent =
         math::FmaOp::create(b, score, constant(b.getScoreScale()),
                             arith::NegFOp::create(b, getSafeMax(b, lse)));
+    if (Value rest = op.getLseRest())
+      exponent = arith::SubFOp::create(b, exponent,
+                                       memref::LoadOp::create(b, rest, row));
     return math::Exp2Op::create(
         b, arith::MulFOp::create(b, exponent, constant(llvm::numbers::log2ef)));
   });

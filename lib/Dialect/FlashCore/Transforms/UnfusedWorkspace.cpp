@@ -21,8 +21,10 @@ static OpFoldResult apply(ImplicitLocOpBuilder &b, AffineExpr expr,
   return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
 }
 
-UnfusedWorkspace::UnfusedWorkspace(KernelFrame &frame, int64_t tileKeys)
-    : frame(frame), tileKeys(tileKeys) {
+UnfusedWorkspace::UnfusedWorkspace(KernelFrame &frame,
+                                   const AttentionSignature &signature)
+    : frame(frame), tileKeys(signature.getTileKeys()),
+      begin(LseRest(frame, signature).getEnd()) {
   ImplicitLocOpBuilder &b = frame.getBuilder();
   columns = apply(b, b.getAffineDimExpr(0).ceilDiv(tileKeys) * tileKeys,
                   {frame.getSize(Dim::SeqlenK)});
@@ -35,16 +37,15 @@ OpFoldResult UnfusedWorkspace::countRows() {
 }
 
 Value UnfusedWorkspace::viewScores() {
-  return frame.viewWorkspace(frame.getBuilder().getIndexAttr(0),
-                             {frame.getSize(Dim::Batch),
-                              frame.getSize(Dim::HeadsQ),
-                              frame.getSize(Dim::SeqlenQ), columns});
+  return frame.viewWorkspace(begin, {frame.getSize(Dim::Batch),
+                                     frame.getSize(Dim::HeadsQ),
+                                     frame.getSize(Dim::SeqlenQ), columns});
 }
 
 Value UnfusedWorkspace::viewPairs() {
   ImplicitLocOpBuilder &b = frame.getBuilder();
   return frame.viewWorkspace(
-      frame.multiply(countRows(), columns),
+      frame.add(begin, frame.multiply(countRows(), columns)),
       {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ),
        frame.getSize(Dim::SeqlenQ),
        apply(b, b.getAffineDimExpr(0).floorDiv(2), {columns})});
@@ -59,11 +60,13 @@ Value UnfusedWorkspace::viewTile(Value batch, Value head, OpFoldResult row,
   OpFoldResult place = apply(b, (d0 * s0 + d1) * s1 + d2,
                              {batch, head, row, frame.getSize(Dim::HeadsQ),
                               frame.getSize(Dim::SeqlenQ)});
-  // Behind scores, which are two elements each.
-  OpFoldResult begin =
-      apply(b, (d0 + s0 * 2) * s1, {place, countRows(), columns});
+  // Behind scores, and what is in front of them, whose floats are two elements
+  // each.
+  OpFoldResult first =
+      frame.add(frame.multiply(begin, b.getIndexAttr(2)),
+                apply(b, (d0 + s0 * 2) * s1, {place, countRows(), columns}));
   OpFoldResult one = b.getIndexAttr(1), keys = b.getIndexAttr(tileKeys);
   OpFoldResult tiles = apply(b, d0.floorDiv(tileKeys), {columns});
-  return frame.viewWorkspaceOfType(begin, {tiles, one, rows, keys},
+  return frame.viewWorkspaceOfType(first, {tiles, one, rows, keys},
                                    {keys, keys, columns, one});
 }

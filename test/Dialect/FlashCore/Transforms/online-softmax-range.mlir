@@ -9,7 +9,7 @@
 !qo = memref<1x1x16x32xf16>
 !kv = memref<1x1x256x32xf16>
 !partial = memref<1x1x16x32xf32>
-!lse = memref<2x1x16xf32>
+!lse = memref<1x1x16xf32>
 
 // A range of whole tiles needs no mask. O of a partial result is not rounded, and
 // its LSE are two numbers: the second is what rounding the first one left, of the
@@ -20,10 +20,10 @@
 // CHECK-DAG: #[[$KEY:.+]] = affine_map<(d0)[s0, s1] -> (d0 * -32 + s1 * 96 + (s0 floordiv 32) * 32 - 32)>
 
 // CHECK-LABEL: gpu.func @range_of_whole_tiles
-// CHECK-SAME:    %[[O:[^:]+]]: memref<1x1x16x32xf32>, %[[LSE:[^:]+]]: memref<2x1x16xf32>, %[[SPLIT:[^:]+]]: index) kernel
+// CHECK-SAME:    %[[O:[^:]+]]: memref<1x1x16x32xf32>, %[[LSE:[^:]+]]: memref<1x1x16xf32>, %[[REST:[^:]+]]: memref<1x1x16xf32>, %[[SPLIT:[^:]+]]: index) kernel
 gpu.module @kernels {
   gpu.func @range_of_whole_tiles(%q: !qo, %k: !kv, %v: !kv, %o: !partial,
-                                 %lse: !lse, %split: index) kernel {
+                                 %lse: !lse, %rest: !lse, %split: index) kernel {
     // CHECK:     %[[KEYS:.+]] = affine.min #[[$KEYS]]()[%[[SPLIT]]]
     // CHECK:     %[[VISIBLE:.+]] = arith.maxsi %[[KEYS]], %{{.+}} : index
     // CHECK:     %[[NUM_TILES:.+]] = affine.apply #[[$NUM_TILES]]()[%[[VISIBLE]]]
@@ -48,16 +48,15 @@ gpu.module @kernels {
     // CHECK-NEXT: %[[LOST_LOG:.+]] = arith.subf %[[LOG]], %[[ADDED]]
     // CHECK-NEXT: %[[OF_SUM:.+]] = arith.addf %[[LOST_PRODUCT]], %[[LOST_LOG]]
     // CHECK:     %[[LEFT:.+]] = arith.addf %[[OF_PRODUCT]], %[[OF_SUM]]
-    // CHECK:     %[[REST:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[LEFT]]
-    // CHECK:     %[[SECOND:.+]] = arith.constant 1 : index
-    // CHECK:     vector.transfer_write %[[REST]], %[[LSE]][%[[SECOND]],
+    // CHECK:     %[[SECOND:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[LEFT]]
+    // CHECK:     vector.transfer_write %[[SECOND]], %[[REST]][
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 16 : index
     %seqlen_k = arith.constant 256 : index
     %begin = affine.apply affine_map<()[s0] -> (s0 * 96)>()[%split]
     %end = affine.apply affine_map<()[s0] -> (s0 * 96 + 96)>()[%split]
     flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !partial)
-        lse(%lse : !lse)
+        lse(%lse : !lse) lse_rest(%rest : !lse)
         tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k, %zero)
         {fcgpu.schedule = #schedule}
     gpu.return

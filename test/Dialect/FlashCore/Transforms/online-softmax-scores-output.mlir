@@ -88,12 +88,12 @@ gpu.module @kernels {
 
 // A row whose log-sum-exp is -inf sees nothing: 0, not NaN. The difference from the
 // scaled score is rounded once, before it is an exponent of 2: of large scores each
-// product would be rounded by more than that.
+// product would be rounded by more than that. So would LSE, which is two numbers.
 
 // CHECK-LABEL: gpu.func @probabilities
-// CHECK-SAME:    %[[LSE:[^:]+]]: memref<2x8x128xf32>, %[[BATCH:[^:]+]]: index, %[[HEAD:[^:]+]]: index
+// CHECK-SAME:    %[[LSE:[^:]+]]: memref<2x8x128xf32>, %[[REST:[^:]+]]: memref<2x8x128xf32>, %[[BATCH:[^:]+]]: index, %[[HEAD:[^:]+]]: index
 gpu.module @kernels {
-  gpu.func @probabilities(%q: !q, %k: !k, %s: !s, %lse: memref<2x8x128xf32>, %batch: index, %head: index,
+  gpu.func @probabilities(%q: !q, %k: !k, %s: !s, %lse: memref<2x8x128xf32>, %rest: memref<2x8x128xf32>, %batch: index, %head: index,
                           %row: index, %key: index) kernel {
     // CHECK:      %[[DOTS:.+]] = vector.contract
     // CHECK:      %[[MASKED:.+]] = fcgpu.map_scores %[[DOTS]]
@@ -106,13 +106,15 @@ gpu.module @kernels {
     // CHECK:        %[[SAFE:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[OF_ROW]]
     // CHECK:        %[[MINUS_LSE:.+]] = arith.negf %[[SAFE]]
     // CHECK:        %[[BELOW:.+]] = math.fma %[[SCORE]], %{{.+}}, %[[MINUS_LSE]]
+    // CHECK:        %[[REST_OF_ROW:.+]] = memref.load %[[REST]][%[[BATCH]], %[[HEAD]], %[[INSIDE]]]
+    // CHECK:        %[[BELOW_BOTH:.+]] = arith.subf %[[BELOW]], %[[REST_OF_ROW]]
     // CHECK:        %[[LOG2E:.+]] = arith.constant 1.442695{{.*}} : f32
-    // CHECK:        %[[EXPONENT:.+]] = arith.mulf %[[BELOW]], %[[LOG2E]]
+    // CHECK:        %[[EXPONENT:.+]] = arith.mulf %[[BELOW_BOTH]], %[[LOG2E]]
     // CHECK:        math.exp2 %[[EXPONENT]]
     // CHECK:      vector.transfer_write %[[WEIGHTS]],
     %seqlen_q = arith.constant 128 : index
     %seqlen = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%s : !s) lse(%lse : memref<2x8x128xf32>)
+    flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%s : !s) lse(%lse : memref<2x8x128xf32>) lse_rest(%rest : memref<2x8x128xf32>)
         tile(%batch, %head, %row, %seqlen_q, %key, %seqlen, %seqlen, %row) causal(top_left) stage(probabilities)
         {fcgpu.schedule = #schedule}
     gpu.return

@@ -387,3 +387,174 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// The least f32, doubled, is -inf, which hides a key: a factor stays behind what
+// is loaded as f32. What cannot overflow lets it go, 2 log2(e) = 2.88539: halves
+// of anything, numbers of f16, and -inf.
+
+// CHECK-LABEL: gpu.func @twice_an_f32
+// CHECK:         arith.constant 2.000000e+00 : f32
+// CHECK:         %[[TWICE:.+]] = arith.mulf
+// CHECK:         fcgpu.yield %[[TWICE]]
+// CHECK:         arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
+// CHECK-LABEL: gpu.func @twice_half_an_f32
+// CHECK:         %[[TWICE:.+]] = arith.mulf
+// CHECK:         fcgpu.yield %[[TWICE]]
+// CHECK:         arith.constant dense<0.72134{{.*}}> : vector<16x64xf32>
+// CHECK-LABEL: gpu.func @half_an_f32
+// CHECK-NOT:     arith.mulf {{.*}} : f32
+// CHECK:         arith.constant dense<0.72134{{.*}}> : vector<16x64xf32>
+// CHECK-LABEL: gpu.func @twice_an_f16
+// CHECK-NOT:     arith.mulf {{.*}} : f32
+// CHECK:         arith.constant dense<2.885390{{.*}}> : vector<16x64xf32>
+// CHECK-LABEL: gpu.func @twice_a_mask
+// CHECK-NOT:     arith.mulf {{.*}} : f32
+// CHECK:         arith.constant dense<2.885390{{.*}}> : vector<16x64xf32>
+gpu.module @kernels {
+  gpu.func @twice_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %mask = memref.load %masks[%j] : memref<128xf32>
+      %sum = arith.addf %score, %mask : f32
+      %two = arith.constant 2.0 : f32
+      %product = arith.mulf %sum, %two : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @twice_half_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %mask = memref.load %masks[%j] : memref<128xf32>
+      %sum = arith.addf %score, %mask : f32
+      %two = arith.constant 2.0 : f32
+      %half = arith.constant 0.5 : f32
+      %twice = arith.mulf %sum, %two : f32
+      %product = arith.mulf %twice, %half : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @half_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %mask = memref.load %masks[%j] : memref<128xf32>
+      %sum = arith.addf %score, %mask : f32
+      %half = arith.constant 0.5 : f32
+      %product = arith.mulf %sum, %half : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @twice_an_f16(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf16>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %mask = memref.load %masks[%j] : memref<128xf16>
+      %wide = arith.extf %mask : f16 to f32
+      %sum = arith.addf %score, %wide : f32
+      %two = arith.constant 2.0 : f32
+      %product = arith.mulf %sum, %two : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @twice_a_mask(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.000000e+00) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %hidden = arith.constant 0xFF800000 : f32
+      %visible = arith.cmpi sle, %j, %i : index
+      %sum = arith.select %visible, %score, %hidden : f32
+      %two = arith.constant 2.0 : f32
+      %product = arith.mulf %sum, %two : f32
+      flashcore.yield %product : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// A slope over the scale, of 1/8, may be more than the largest f32: then it is
+// that, so that a distance of 0 adds 0. What is no number of coordinates may
+// overflow sooner than in the formula, and the factor stays.
+
+// CHECK-LABEL: gpu.func @steep
+// CHECK:         %[[SLOPE:.+]] = memref.load
+// CHECK:         %[[EIGHT:.+]] = arith.constant -8.000000e+00 : f32
+// CHECK:         %[[FACTOR:.+]] = arith.mulf %[[SLOPE]], %[[EIGHT]]
+// CHECK:         %[[IS_LOST:.+]] = arith.andi
+// CHECK:         %[[IS_POSITIVE:.+]] = arith.cmpf ogt, %[[FACTOR]],
+// CHECK:         %[[LARGEST:.+]] = arith.select %[[IS_POSITIVE]],
+// CHECK:         %[[SAFE:.+]] = arith.select %[[IS_LOST]], %[[LARGEST]], %[[FACTOR]]
+// CHECK:         math.fma %[[SAFE]],
+// CHECK-LABEL: gpu.func @weights_of_masks
+// CHECK-NOT:     arith.select {{.*}} : f32
+// CHECK:         arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
+gpu.module @kernels {
+  gpu.func @steep(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.250000e-01) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %steps = arith.subi %i, %j : index
+      %narrow = arith.index_cast %steps : index to i32
+      %distance = arith.sitofp %narrow : i32 to f32
+      %slope = memref.load %masks[%h] : memref<128xf32>
+      %fall = arith.mulf %distance, %slope : f32
+      %sum = arith.subf %score, %fall : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @weights_of_masks(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.250000e-01) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %weight = memref.load %masks[%h] : memref<128xf32>
+      %mask = memref.load %masks[%j] : memref<128xf32>
+      %fall = arith.mulf %weight, %mask : f32
+      %sum = arith.addf %score, %fall : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}

@@ -17,14 +17,20 @@
 // CHECK:         return
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
-// CHECK-SAME:    {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "sink_logits"}]
+// CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
+// CHECK-SAME:    {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "sink_logits"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    scores_stage = "probabilities"
 // CHECK-SAME:    name = "scores", offset = 0 : i64, role = "output"
+// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 4 : i64}]}]
+// CHECK:         %[[PADDED:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [2, 8, 100]
+// CHECK:         %[[REST:.+]] = memref.subview %[[PADDED]][0, 0, 0] [2, 8, 100]
+// CHECK:         %[[REST_TILE:.+]] = memref.subview %[[REST]][
 // CHECK:         flashcore.attention
+// CHECK-SAME:    lse_rest(%[[REST_TILE]] :
 // CHECK-NOT:     stage(
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_scores(
-// CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "scores"}]
+// CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "scores"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "seqlen_k", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
 // CHECK-SAME:    threads = 128
 // CHECK-NOT:     tensors =
@@ -39,15 +45,24 @@
 // CHECK:           flashcore.attention ins(%[[Q_TILE]], %[[K_HEAD]], %[[K_HEAD]] :
 // CHECK-SAME:        outs(%[[ROWS]] :
 // CHECK-SAME:        lse(%[[LSE]] :
+// CHECK-SAME:        lse_rest(%{{.+}} : memref<2x8x100xf32,
 // CHECK-SAME:        tile(%[[IDS]]#0, %[[IDS]]#1,
 // CHECK-SAME:        stage(probabilities)
 
-// The merge stands between: it writes the log-sum-exp of all keys.
+// The merge stands between: it writes the log-sum-exp of all keys, and what
+// rounding left of it in front of the partial results.
 
 // SPLIT-LABEL: func.func @probabilities(
 // SPLIT:         gpu.launch_func {{.*}}::@attention_f16_d64 blocks
 // SPLIT:         gpu.launch_func {{.*}}::@attention_f16_d64_merge blocks
 // SPLIT:         gpu.launch_func {{.*}}::@attention_f16_d64_scores blocks
+// SPLIT-LABEL: gpu.func @attention_f16_d64_merge(
+// SPLIT-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
+// SPLIT-DAG:     %[[PARTS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [1600], sizes: [2, 2, 8, 100, 64]
+// SPLIT-DAG:     %[[PADDED:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [2, 8, 100]
+// SPLIT:         %[[REST:.+]] = memref.subview %[[PADDED]][0, 0, 0] [2, 8, 100]
+// SPLIT:         vector.load %[[PARTS]]
+// SPLIT:         memref.store %{{.+}}, %[[REST]][
 func.func @probabilities(%q: !q, %k: !k, %o: !q, %lse: memref<2x8x100xf32>, %s: !s, %sink: memref<8xf32>) {
   flashcore.attention ins(%q, %k, %k : !q, !k, !k) sink(%sink : memref<8xf32>)
       outs(%o : !q) lse(%lse : memref<2x8x100xf32>) scores(%s : !s) stage(probabilities)

@@ -1,5 +1,6 @@
 // The sink is the tile's, or where keys are split over blocks the merge's. Its
-// distance from the row's maximum is rounded once; which of the two is above the
+// distance from the row's maximum is rounded once, and from an LSE of parts it is
+// that of both its numbers; which of the two is above the
 // other keeps its weight, so neither weight exceeds 1. One of -inf weighs nothing
 // even in a row without a maximum.
 
@@ -22,11 +23,13 @@
 // SPLIT-LABEL: gpu.func @attention_f16_d64_merge
 // SPLIT:         %[[LOGITS:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
 // SPLIT:         %[[SINK:.+]] = memref.load %[[LOGITS]][%{{.+}}]
-// SPLIT:         %[[DISTANCE:.+]] = math.fma %[[ROW_MAX:.+]], %[[MINUS_ONE:.+]], %[[SINK]]
+// SPLIT:         %[[FROM_LSE:.+]] = math.fma %[[ROW_MAX:.+]], %[[MINUS_ONE:.+]], %[[SINK]]
+// SPLIT-NEXT:    %[[DISTANCE:.+]] = arith.subf %[[FROM_LSE]], %[[REST:.+]] :
 // SPLIT:         %[[IS_NONE:.+]] = arith.cmpf oeq, %[[SINK]],
 // SPLIT:         %[[ABOVE:.+]] = arith.select %[[IS_NONE]], %[[SINK]], %[[DISTANCE]]
 // SPLIT:         %[[IS_MAX:.+]] = arith.cmpf ogt, %[[ABOVE]],
 // SPLIT:         arith.select %[[IS_MAX]], %[[SINK]],
+// SPLIT-NEXT:    arith.select %[[IS_MAX]], %{{.+}}, %[[REST]]
 
 // SOFTMAX-LABEL: gpu.func @attention_f16_d64
 // SOFTMAX:         scf.for

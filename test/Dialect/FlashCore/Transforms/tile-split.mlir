@@ -90,15 +90,18 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-DAG:     %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[ENTRY:.+]] = affine.apply #[[$ENTRY]]()[%[[ID]]#3, %[[ID]]#0]
-// CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [2, 8, 3, 16], strides: [384, 48, 16, 1]
+// CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [8, 3, 16], strides: [48, 16, 1]
+// CHECK-DAG:     %[[REST:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24960], sizes: [8, 3, 16], strides: [48, 16, 1]
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [8, 3, 16, 64], strides: [3072, 1024, 64, 1]
 // CHECK:         memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, 0, 0] [1, 1, 300, 64]
 // CHECK:         %[[O_TILE:.+]] = memref.subview %[[O]][%[[ENTRY]], %[[ID]]#1, %{{.+}}, 0] [1, 1, 16, 64]
-// CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][0, %[[ENTRY]], %[[ID]]#1, %{{.+}}] [2, 1, 1, 16]
+// CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][%[[ENTRY]], %[[ID]]#1, %{{.+}}] [1, 1, 16]
+// CHECK:         %[[REST_TILE:.+]] = memref.subview %[[REST]][%[[ENTRY]], %[[ID]]#1, %{{.+}}] [1, 1, 16]
 // CHECK:         %[[SEQLEN_K:.+]] = arith.constant 300 : index
 // CHECK:         flashcore.attention
 // CHECK-SAME:      outs(%[[O_TILE]] : memref<1x1x16x64xf32,
-// CHECK-SAME:      lse(%[[LSE_TILE]] : memref<2x1x16xf32,
+// CHECK-SAME:      lse(%[[LSE_TILE]] : memref<1x1x16xf32,
+// CHECK-SAME:      lse_rest(%[[REST_TILE]] : memref<1x1x16xf32,
 // CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]], %{{.+}})
 
 // A block merges a row: a group of 16 threads has a part, a thread four columns
@@ -115,15 +118,16 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-NOT:     fcgpu.schedule
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
 // CHECK-DAG:     %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [2, 3, 16]
-// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [2, 4, 2, 3, 16]
+// CHECK-DAG:     %[[LSES:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24576], sizes: [4, 2, 3, 16]
+// CHECK-DAG:     %[[RESTS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [24960], sizes: [4, 2, 3, 16]
 // CHECK-DAG:     %[[OS:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [4, 2, 3, 16, 64]
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 3, 16)
 // CHECK:         %[[THREAD:.+]] = gpu.thread_id x
 // CHECK:         %[[PLACE:.+]]:2 = affine.delinearize_index %[[THREAD]] into (4, 16)
 // CHECK:         %[[COLUMN:.+]] = arith.muli %[[PLACE]]#1,
 // CHECK:         %[[PART:.+]] = arith.addi %{{.+}}, %[[PLACE]]#0
-// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%c0{{[^,]*}}, %[[PART]], %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
-// CHECK:         %[[REST_OF_PART:.+]] = memref.load %[[LSES]][%c1{{[^,]*}}, %[[PART]], %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
+// CHECK:         %[[LSE_OF_PART:.+]] = memref.load %[[LSES]][%[[PART]], %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
+// CHECK:         %[[REST_OF_PART:.+]] = memref.load %[[RESTS]][%[[PART]], %[[ID]]#0, %[[ID]]#1, %[[ID]]#2]
 // CHECK:         vector.load %[[OS]][%{{.+}}, %[[ID]]#0, %[[ID]]#1, %[[ID]]#2, %[[COLUMN]]] {alignment = 16 : i64} : {{.*}}, vector<4xf32>
 // CHECK-NOT:     %[[OS]]
 // CHECK:         %[[BELOW:.+]] = arith.subf %[[LSE_OF_PART]],

@@ -228,7 +228,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       block in which one became infinite does all of its tiles once more, with an
       `exact` maximum. For product = warpgroup
     * `row_sum`: `add` sums P in f32 before it is rounded; `mma` multiplies the
-      rounded P by ones, which cancels the rounding of P under a stale maximum
+      rounded P by ones, which cancels the rounding of P under a stale maximum,
+      and which an attention with lse does not take: with lse only `add`
     * `softmax`: `online` walks the key tiles in a loop and rescales O as the
       maximum grows; `one_pass` computes the scores of all tiles of a warp, which
       it keeps in registers, before the first exponential: for a few key tiles,

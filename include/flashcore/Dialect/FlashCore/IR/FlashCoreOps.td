@@ -49,7 +49,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       key j is visible iff p - l <= j <= p + r; absent means unbounded.
     * `bias` is added to the capped score; an axis of size 1 is broadcast. A
       bias of -inf hides a key.
-    * `alibi_slopes` m: alibi[i,j] = -m[h] * abs(i + seqlen_k - seqlen_q - j).
+    * `alibi_slopes` m: alibi[i,j] = -m[h] * abs(i + seqlen_k - seqlen_q - j). What
+      is beyond the largest f32 times the smaller of 1 and scale may be -inf, but
+      for a distance of 0.
     * `sink_logits`: a logit a head that takes part in the softmax but has no
       value row.
     * `cu_seqlens_q`, `cu_seqlens_k`: sequences back to back on the seqlen axis
@@ -129,8 +131,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
           changed        with bias, alibi and the score region, before the mask
           masked         S[i,j], which is -inf where key j is hidden
           probabilities  exp(S[i,j] - LSE[i]), 0 where key j is hidden; a sink
-                         has no column. LSE is rounded to f32 here: beyond
-                         2^12 its steps change weights by more than 2^-12
+                         has no column
 
       Keys from `seqused_k` on are 0 up to the mask, and hidden behind it.
     * `tile`: the op is a tile of a larger attention. The operands are the batch
@@ -142,7 +143,10 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       hold all keys of a tile's head.
     * A tile with a `stage` has scores for its output, in the place of O: a
       column for each key of the whole, of which it writes its own keys'. It
-      does not read value, and lse, that of the whole, for `probabilities` only.
+      does not read value, and lse and lse_rest, those of the whole, for
+      `probabilities` only.
+    * `lse_rest`, of a tile: what rounding LSE to f32 left. Weights that are
+      exponentials of differences to a large LSE need both.
     * `probabilities` p: P itself, for a tile that is O = P V alone. Of query row
       i of the tile and key t * n + c of the whole it is p[t, 0, i, c], where n
       is the number of columns; there are as many t as the keys need, and keys
@@ -182,8 +186,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            result may have more columns, which mean nothing, that of a tile of
            scores has those of keys, and may have more, for keys that are hidden
       C8   lse is (batch, heads_q, seqlen_q) of f32; of a tile of scores that of
-           the whole; of a partial result (2, heads_q, seqlen_q): LSE, and what
-           rounding it to f32 left
+           the whole. lse_rest is of a tile with lse, and of its shape
       C9   softmax_scale and softcap, when present, are finite and positive;
            softmax_scale, softcap and softmax_scale / softcap are from 2^-126
            to 2^126
@@ -204,8 +207,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C17  `tile` has eight operands or none
       C18  a score region returns f32 and a mask region i1, of the arguments
            above; tensors or memrefs that they read are like the operands (C19)
-      C19  operands are all tensors, with a result each for output, lse and
-           scores of their types, or all memrefs, without results
+      C19  operands are all tensors, with a result each for output, lse,
+           lse_rest and scores of their types, or all memrefs, without results
       C20  an operand spans, with its static sizes, strides and offset, less than
            2^63 bytes
       C21  scores are (batch, heads_q, seqlen_q, seqlen_k), of f16, bf16 or f32
@@ -248,7 +251,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [block_counts(n : type) block_indices(blocks : type)
              [full_block_counts(n : type) full_block_indices(blocks : type)]]
             [probabilities(p : type)]
-            outs(o : type) [lse(lse : type)] [scores(s : type)]
+            outs(o : type) [lse(lse : type)] [lse_rest(rest : type)]
+            [scores(s : type)]
             [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
                   block_query)]
             [causal(bottom_right)|causal(top_left)] [window_left(keys)]
@@ -291,6 +295,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Half4D>:$probabilities,
       FlashCore_Output4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
+      Optional<FlashCore_Shaped<3, "f32">>:$lse_rest,
       Optional<FlashCore_Output4D>:$scores,
       Variadic<Index>:$tile,
       OptionalAttr<F32Attr>:$softmax_scale,

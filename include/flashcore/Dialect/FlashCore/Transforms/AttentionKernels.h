@@ -78,6 +78,9 @@ public:
   }
   const fcgpu::ScheduleChoice &getScoresChoice() const { return scoresChoice; }
   const KeyParts &getKeyParts() const { return keyParts; }
+  /// Whether the kernel that writes LSE leaves that of scores what rounding
+  /// took of it.
+  bool keepsLseRest() const { return keepsRest; }
   /// Columns of a tile of scores and P in the workspace, whose rows are whole
   /// tiles.
   int64_t getTileKeys() const { return tileKeys; }
@@ -126,23 +129,52 @@ private:
       valuesArguments, scoresArguments, appendArguments;
   fcgpu::ScheduleChoice scoresChoice;
   KeyParts keyParts;
+  bool keepsRest;
   QueryRange queries;
   int64_t tileKeys;
 };
 
+/// What rounding LSE to f32 left, of probabilities that are an output: the
+/// kernel that writes LSE leaves it for that of scores, in front of all else
+/// that kernels have in the workspace as f32.
+class LseRest {
+public:
+  /// Rows begin at multiples of so many floats, so that what is behind them is
+  /// aligned.
+  static constexpr int64_t kRowFloats = 4;
+
+  LseRest(KernelFrame &frame, const AttentionSignature &signature)
+      : frame(frame), isKept(signature.keepsLseRest()) {}
+
+  /// (batch, heads_q, seqlen_q filled up) of f32; null where it is not kept.
+  /// The kernel must take the workspace then.
+  Value view();
+  /// Where what is behind it begins.
+  OpFoldResult getEnd();
+
+private:
+  SmallVector<OpFoldResult> getShape();
+
+  KernelFrame &frame;
+  bool isKept;
+};
+
 /// The results of attentions over parts of the keys, in the workspace: O, then
-/// LSE and what rounding that left, in f32. Split s of batch entry b is entry
+/// LSE, then what rounding that left, in f32. Split s of batch entry b is entry
 /// s * batch + b.
 struct PartialResults {
   static constexpr int64_t kFloatsOfLse = 2; ///< of a row
 
   Value output; ///< (parts * batch, heads_q, seqlen_q, columns of tiles)
-  Value lse;    ///< (2, parts * batch, heads_q, seqlen_q)
+  Value lse;    ///< (parts * batch, heads_q, seqlen_q)
+  Value rest;   ///< of the same shape
 };
 
 /// Those of a kernel, which must take the workspace, of `numParts` parts of the
 /// keys.
-PartialResults getPartialResults(KernelFrame &frame, OpFoldResult numParts);
+PartialResults getPartialResults(KernelFrame &frame,
+                                 const AttentionSignature &signature,
+                                 OpFoldResult numParts);
 
 /// Makes the kernel that combines the partial results of all parts of the keys
 /// into the outputs, at the insertion point of `b`. If `isInvariant`, parts
@@ -156,8 +188,7 @@ gpu::GPUFuncOp buildMergeKernel(ImplicitLocOpBuilder &b,
 /// as query's type.
 class UnfusedWorkspace {
 public:
-  /// `tileKeys` keys a tile.
-  UnfusedWorkspace(KernelFrame &frame, int64_t tileKeys);
+  UnfusedWorkspace(KernelFrame &frame, const AttentionSignature &signature);
 
   /// Columns of a row.
   OpFoldResult getColumns() const { return columns; }
@@ -174,7 +205,7 @@ private:
 
   KernelFrame &frame;
   int64_t tileKeys;
-  OpFoldResult columns;
+  OpFoldResult begin, columns;
 };
 
 /// Threads of a block of the kernel of the softmax, each warp of which has a

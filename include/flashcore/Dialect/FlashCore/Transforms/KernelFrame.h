@@ -52,8 +52,9 @@ public:
   /// as, from the workspace's beginning, with `strides`.
   Value viewWorkspaceOfType(OpFoldResult offset, ArrayRef<OpFoldResult> shape,
                             ArrayRef<OpFoldResult> strides);
-  /// A product of sizes.
-  OpFoldResult multiply(OpFoldResult a, OpFoldResult b);
+  /// A product and a sum of sizes.
+  OpFoldResult multiply(OpFoldResult x, OpFoldResult y);
+  OpFoldResult add(OpFoldResult x, OpFoldResult y);
   ImplicitLocOpBuilder &getBuilder() { return b; }
 
 private:
@@ -61,7 +62,6 @@ private:
   Value reinterpret(unsigned tensor);
   Value viewCopy(const KernelArgument &argument, Value base);
   OpFoldResult getEndOfCopy();
-  OpFoldResult add(OpFoldResult x, OpFoldResult y);
   Value findWorkspace(bool isOfType);
   Value makeView(Value base, OpFoldResult offset, ArrayRef<OpFoldResult> shape,
                  ArrayRef<OpFoldResult> strides);
