@@ -5,7 +5,8 @@ its short form in README.md.
 usage: support-table.py [--check] FLASHCORE_OPT FLASHCORE_COMPILE
 
 Every row is a probe: an attention that uses the feature is given to the
-verifier (flashcore-opt) and to the compiler. The last two columns count the
+verifier (flashcore-opt) and to the compiler, which says of some chips that
+registers spill. The last two columns count the
 kernels that use it in the grids of scripts/make-bundles.py. --check compares
 with the files instead of writing them.
 """
@@ -62,9 +63,9 @@ def attention(q="memref<1x4x96x64xf16>", kv="memref<1x4x96x64xf16>", v=None, o=N
 """
 
 
-def head_dim(d, dv=None):
-    q = f"memref<1x4x96x{d}xf16>"
-    v = f"memref<1x4x96x{dv or d}xf16>"
+def head_dim(d, dv=None, dtype="f16"):
+    q = f"memref<1x4x96x{d}x{dtype}>"
+    v = f"memref<1x4x96x{dv or d}x{dtype}>"
     return attention(q=q, kv=q, v=v, o=v)
 
 
@@ -76,6 +77,7 @@ SCORE = REGION.format(body="flashcore.yield %s : f32")
 MASK = REGION.format(body="%m = arith.cmpi ule, %j, %i : index\n      flashcore.yield %m : i1")
 STRIDED = "memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>"
 APART = "memref<1x4x96x64xf16, strided<[24960, 6240, 65, 1], offset: 3>>"
+WIDE = "bf16 of head_dim "
 HEAD_DIMS = (1, 5, 8, 12, 16, 20, 32, 33, 40, 64, 72, 80, 96, 100, 128, 160, 192, 224, 250, 256)
 
 # name, probe, pattern of the feature in the text of a grid's kernel
@@ -84,6 +86,7 @@ FEATURES = [
     ("bf16", attention(q="memref<1x4x96x64xbf16>", kv="memref<1x4x96x64xbf16>"), r"xbf16"),
     *[(f"head_dim {d}", head_dim(d), rf"!q = memref<[^>]*x{d}x[bf]+16") for d in HEAD_DIMS],
     ("head_dim 264", head_dim(264), None),
+    *[(f"{WIDE}{d}", head_dim(d, dtype="bf16"), rf"!q = memref<[^>]*x{d}xbf16") for d in (128, 160, 256)],
     ("head_dim_v unlike head_dim", head_dim(192, 128), r"!q = memref<[^>]*x(\d+)x[bf]+16(?:.*\n)*?!v = memref<(?![^>]*x\1x[bf]+16)"),
     ("rows that begin anywhere", attention(q=APART, kv=APART), r"strided<\[\d+, \d+, \d*[13579], 1\]"),
     ("static sizes", attention(), r"!q = memref<\d"),
@@ -129,11 +132,14 @@ def probe(opt, compiler, text):
     verified = run([opt, "-"], text)
     if verified.returncode:
         return "no", reason(verified)
+    slow = []
     for chip in CHIPS:
-        compiled = run([compiler, "-", "--emit=ptx", f"--chip={chip}", "-o", "-"], text)
+        compiled = run([compiler, "-", "--emit=ptx", f"--chip={chip}", "--explain", "-o", os.devnull], text)
         if compiled.returncode:
             return "yes", reason(compiled)
-    return "yes", "yes"
+        if re.search(r"^ *spills +\S", compiled.stdout + compiled.stderr, re.M):
+            slow.append(chip)
+    return "yes", f"yes, but spills: {', '.join(slow)}" if slow else "yes"
 
 
 def probe_all(opt, compiler):
@@ -142,10 +148,12 @@ def probe_all(opt, compiler):
 
 
 def summary(results):
-    """The lowered and the refused features, head dims in one."""
+    """The lowered and the refused features, head dims in one, those of f16 for all."""
     lowered, refused = [], []
     for (name, *_), (_, how_far) in zip(FEATURES, results):
-        names = lowered if how_far == "yes" else refused
+        names = lowered if how_far.startswith("yes") else refused
+        if name.startswith(WIDE):
+            continue
         dims = name.removeprefix("head_dim ")
         if dims.isdigit() and names and names[-1].startswith("head_dim "):
             names[-1] += f", {dims}"
@@ -165,6 +173,7 @@ def table(results, compiler):
              "Written by `scripts/support-table.py`: each row is a probe of the verifier and of the compiler for " + ", ".join(CHIPS) + ".",
              f"The last columns count kernels with the feature in the grids that the emulator runs in CI ({len(emulated)} kernels, {emulated_runs} runs) and that",
              f"`scripts/gpu-check.sh` runs on a GPU ({len(on_gpu)} kernels, {gpu_runs} runs); a kernel runs with several sizes and layouts.",
+             "Where a chip spills, a thread has more values than registers, which costs time: `--explain` says why, and what helps.",
              "",
              "| feature | verified | lowered | emulator | GPU |",
              "|---|---|---|---:|---:|"]

@@ -113,6 +113,71 @@ def test_a_row_of_one_mask_is_finite(mask, schedule):
     assert_good(o[:, :, 3], [row[:, :, 3 if mask == -1e4 else 0]])
 
 
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_weights_of_a_row_of_one_mask(mask, schedule, sink):
+    """Each key has its share, also beside a sink of the size of the mask."""
+    keys = 70
+    q, k, v = draw_qkv(queries=20, keys=keys)
+    bias = numpy.zeros((20, keys), numpy.float32)
+    bias[3] = bias[5, 40:] = mask
+    sinks = numpy.full(2, mask, numpy.float32) if sink else None
+    o, p = flashcore.attention(
+        q, k, v, bias=bias, sinks=sinks, scores="probabilities", **SCHEDULES[schedule]
+    )
+    # A sink is a key of zeros, whose value is none.
+    more = ((0, 0), (0, 0), (0, 1), (0, 0))
+    if sink:
+        k, v = numpy.pad(k, more), numpy.pad(v, more)
+        bias = numpy.pad(bias, more[2:][::-1], constant_values=mask)
+    shares = numpy.broadcast_to(numpy.eye(k.shape[2])[None, None], (*k.shape[:3], k.shape[2]))
+    expected = attention(q, k, shares, bias=bias)[0][..., :keys]
+    numpy.testing.assert_allclose(p, expected, rtol=2e-3, atol=1e-6)
+    assert_good(o, attention(q, k, v, bias=bias))
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e6, -1e6])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_weights_of_maxima_that_rise_and_fall(size, schedule):
+    q, k, v = draw_qkv(heads=1, queries=20, keys=320)
+    q = numpy.zeros_like(q)
+    bias = (size + steps(320, 32, 0.5)).astype(numpy.float32)[None]
+    _, p = flashcore.attention(
+        q, k, v, bias=bias, scores="probabilities", **SCHEDULES[schedule]
+    )
+    expected = attention(q, k, numpy.eye(320)[None, None], bias=bias)[0]
+    numpy.testing.assert_allclose(p, expected, rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_row_of_masks_that_are_multiplied(factor):
+    """Twice the least number is -inf, which hides a key; half of it is one."""
+    q, k, v = draw_qkv(queries=20, keys=70)
+    bias = numpy.zeros((20, 70), numpy.float32)
+    bias[3] = bias[5, 40:] = LOWEST
+    o, lse = flashcore.attention(
+        q, k, v, bias=bias, score_mod=lambda s, b, h, i, j: factor * s, lse=True
+    )
+    with numpy.errstate(over="ignore"):
+        bias *= numpy.float32(factor)
+    assert_good((o, lse), attention(q, k, v, scale=factor / 8, bias=bias))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("slope", [1e30, 1e38, 3e38, -LOWEST])
+def test_slopes_that_exceed_float32_over_the_scale(slope, schedule):
+    """Of causal keys the nearest is the query's own, and the only one."""
+    q, k, v = draw_qkv(queries=70)
+    slopes = numpy.array([slope, 0], numpy.float32)
+    options = {"causal": True, "alibi_slopes": slopes, "lse": True, **SCHEDULES[schedule]}
+    o, lse = flashcore.attention(q, k, v, **options)
+    own = attention(q, k, v, left=0, right=0)
+    plain = attention(q, k, v, causal=True)
+    assert_good((o[:, :1], lse[:, :1]), [x[:, :1] for x in own])
+    assert_good((o[:, 1:], lse[:, 1:]), [x[:, 1:] for x in plain])
+
+
 @pytest.mark.parametrize("mask", [-1e9, LOWEST])
 def test_masks_of_a_score_mod(mask):
     q, k, v = draw_qkv(queries=20, keys=200)

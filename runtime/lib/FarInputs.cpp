@@ -120,12 +120,13 @@ void flashcore::hideInPlanes(HostTensor &bias, uint64_t seed) {
   });
 }
 
-void flashcore::steepenSlopes(HostTensor &slopes) {
-  // Its products with distances and with 1 / softmax_scale are finite.
-  constexpr float steep = 1e30f;
+void flashcore::steepenSlopes(HostTensor &slopes, uint64_t seed) {
+  // Of one the products with distances and with 1 / softmax_scale are finite.
+  constexpr float steep[] = {1e30f, std::numeric_limits<float>::max()};
   slopes.forEach([&](int64_t index, int64_t position) {
     if (index % 2)
-      slopes.store(position, steep);
+      slopes.store(position,
+                   steep[(static_cast<uint64_t>(index) / 2 + seed) % 2]);
   });
 }
 

@@ -17,7 +17,7 @@ namespace flashcore {
 void maskBias(HostTensor &bias, uint64_t seed);
 void hideInPlanes(HostTensor &bias, uint64_t seed);
 /// Of ALiBi: those of every second head hide all keys but the nearest.
-void steepenSlopes(HostTensor &slopes);
+void steepenSlopes(HostTensor &slopes, uint64_t seed);
 void fillFarSinks(HostTensor &sinks, uint64_t seed);
 
 /// Scores of InputKind::Large.

@@ -185,4 +185,55 @@ TEST(PlainProducts, MayHaveAWarpThatCopies) {
   EXPECT_EQ(refuse(problem, options),
             "expects num-warps from 1 to 31 with copies producer, but got 32");
 }
+
+// A lane has a row of O and S. Of tensor cores warps share it.
+TEST(MustSpill, ARowOfWhatExceedsTheRegistersOfAThread) {
+  auto spills = [](llvm::StringRef chip, ElementKind element, int64_t dim) {
+    AttentionProblem problem = makeOf(element, dim);
+    return mustSpill(problem, choose(problem, *lookupTarget(chip)));
+  };
+  for (llvm::StringRef chip : {"sm_70", "sm_75"}) {
+    EXPECT_FALSE(spills(chip, ElementKind::BF16, 64)) << chip.str();
+    EXPECT_FALSE(spills(chip, ElementKind::BF16, 128)) << chip.str();
+    EXPECT_TRUE(spills(chip, ElementKind::BF16, 240)) << chip.str();
+    EXPECT_FALSE(spills(chip, ElementKind::F16, 240)) << chip.str();
+  }
+  EXPECT_FALSE(spills("sm_80", ElementKind::BF16, 240));
+  // The last row that fits has 171 values: of O, 16 of S.
+  AttentionProblem problem = makeOf(ElementKind::BF16);
+  ScheduleChoice choice = choose(problem, *lookupTarget("sm_75"));
+  choice.blockN = 16;
+  problem.headDim = problem.headDimV = 152;
+  EXPECT_EQ(getFragmentRegisters(problem, choice), 168);
+  EXPECT_FALSE(mustSpill(problem, choice));
+  problem.headDim = problem.headDimV = 160;
+  EXPECT_EQ(getFragmentRegisters(problem, choice), 176);
+  EXPECT_TRUE(mustSpill(problem, choice));
+}
+
+// Threads take 32 queries a warp, and a block of a list is of whole warps.
+TEST(CheckSupported, BlockListsOfFewQueriesNeedTensorCores) {
+  auto check = [](llvm::StringRef chip, ElementKind element, int64_t dim,
+                  int64_t queries) {
+    AttentionProblem problem = makeOf(element, dim);
+    problem.blocks = {queries, 64, false};
+    return checkSupported(problem, *lookupTarget(chip)).value_or("");
+  };
+  EXPECT_EQ(check("sm_70", ElementKind::F16, 64, 16), "");
+  EXPECT_EQ(check("sm_70", ElementKind::F16, 72, 32), "");
+  EXPECT_EQ(check("sm_70", ElementKind::F16, 72, 16),
+            "has block lists of 16 queries, but sm_70 has only products of "
+            "threads for head_dim 72 and head_dim_v 72, whose blocks have a "
+            "multiple of 32 queries; make lists of such blocks (block_size), "
+            "or use head dims that are multiples of 16");
+  EXPECT_EQ(check("sm_75", ElementKind::F16, 72, 16), "");
+  EXPECT_EQ(check("sm_75", ElementKind::BF16, 64, 48),
+            "has block lists of 48 queries, but sm_75 has only products of "
+            "threads for bf16, whose blocks have a multiple of 32 queries; "
+            "make lists of such blocks (block_size), or use f16");
+  EXPECT_EQ(check("sm_89", ElementKind::BF16, 72, 16), "");
+  // Without lists nothing is asked.
+  EXPECT_FALSE(
+      checkSupported(makeOf(ElementKind::BF16, 72), *lookupTarget("sm_70")));
+}
 } // namespace

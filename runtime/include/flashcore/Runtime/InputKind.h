@@ -37,8 +37,8 @@ enum class InputKind : uint8_t {
   /// exponentials have room for, or below them, in turn.
   Spiked,
   /// The bias hides keys with -1e4, -1e9 and the lowest number of its type:
-  /// those behind a length, and whole rows. Slopes of ALiBi are so steep that
-  /// sums of both overflow.
+  /// those behind a length, and whole rows. Slopes of ALiBi are so steep, up to
+  /// the largest f32, that sums of both overflow.
   Masked,
   /// Row maxima of +-1e3 to +-1e7 that rise and fall from tile to tile, and
   /// weights that depend on their last digits. Scores are exact in f32: those
