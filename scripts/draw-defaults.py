@@ -24,7 +24,6 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
-CHIPS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"]
 REFERENCE = "shape=1.8.8.512.512"
 
 
@@ -39,7 +38,7 @@ def load_script(name):
 # The package's reader of bundles, which needs no build of the package.
 sys.path.append(str(ROOT / "python/flashcore"))
 
-from bundle import Bundle
+from bundle import Bundle, chip_number
 
 fuzz = load_script("fuzz-configurations")
 marked_blocks = load_script("marked_blocks")
@@ -133,7 +132,7 @@ def main():
                         help="command to call, by default `flashcore compile`")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=None, help="by default a new one, which is printed")
-    parser.add_argument("--chip", choices=[*CHIPS, "any"], default="sm_89", help="'any' draws one for each attention")
+    parser.add_argument("--chip", default="sm_89", help="one of the compiler's --list-chips, or 'any', which draws one from sm_80 on for each attention")
     parser.add_argument("--limit", type=float, default=2.0, help="the longest time, as a multiple of the reference shape's")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--one", metavar="SPEC", help="compile this one, as printed")
@@ -147,7 +146,12 @@ def main():
     if args.one and args.write:
         parser.error("--write takes a whole draw, not --one")
     specs = [args.one] if args.one else [draw(rng).spec() for _ in range(args.count)]
-    chips = [rng.choice(CHIPS) if args.chip == "any" else args.chip for _ in specs]
+    known = fuzz.compiler_lists.list_chips(args.compiler)
+    if args.chip not in (*known, "any"):
+        parser.error(f"expects --chip to be any, {', '.join(known[:-1])} or {known[-1]}, but got '{args.chip}'")
+    # Kernels of older ones may spill, and say so; nor does every ptxas know those.
+    drawn = [chip for chip in known if chip_number(chip) >= 80] if args.chip == "any" else [args.chip]
+    chips = [rng.choice(drawn) for _ in specs]
 
     def measure(i):
         reference = compile_one(args.compiler, chips[i], REFERENCE)[0] if i % 5 == 0 else None

@@ -5,8 +5,8 @@ softmax, of the loop and of the grid, and for each generation of chips.
 """
 import dataclasses
 import itertools
-import subprocess
 
+import compiler_lists
 from flashcore_benchmarks.mlir import attention, may_have_lse
 
 _TILES = ("block-m", "block-n", "num-warps", "key-warps", "num-stages")
@@ -61,9 +61,8 @@ WARPGROUP_FORMS = {
 
 def named_forms(compiler):
     """The schedules that have a name, on a chip that has them."""
-    listed = subprocess.run([compiler, "--list-schedules"], text=True, capture_output=True, check=True).stdout
     forms = {}
-    for name, chip, *_ in map(str.split, listed.splitlines()):
+    for name, chip in compiler_lists.list_schedules(compiler):
         options = (f"--schedule={name}", f"--chip={'sm_89' if chip == 'any' else chip}")
         forms[f"step-{name.lstrip('+')}"] = Form(options, dtypes=("f16", "bf16") if name in _BF16 else ("f16",))
     return forms

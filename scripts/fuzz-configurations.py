@@ -30,6 +30,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import compiler_lists
+
 # Seconds a command. Time of the processor decides, because the machine may be busy;
 # the clock ends what sleeps.
 CPU_LIMIT = 60
@@ -721,15 +724,6 @@ class Fuzzer:
             return False
 
 
-def list_chips(compiler):
-    """All that the compiler knows, which its error about another names."""
-    result = subprocess.run([compiler, "-", "--chip=none"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
-    chips = re.findall(r"\bsm_\w+", result.stderr)
-    if not chips:
-        raise ValueError(f"expects a list of chips from {compiler}, but got '{result.stderr.strip()}'")
-    return chips
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     binaries = ROOT / "build/release/bin"
@@ -751,7 +745,7 @@ def configurations(args, seed):
         return
     end = time.monotonic() + 60 * args.minutes
     index = 0
-    chips = list_chips(args.compiler)
+    chips = compiler_lists.list_chips(args.compiler)
     while index < args.count if args.count is not None else time.monotonic() < end:
         yield Generator(seed, index, chips).draw()
         index += 1

@@ -24,6 +24,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import compiler_lists
+
 # Seconds a command. Time of the processor decides, because the machine may be busy;
 # the clock ends what sleeps.
 CPU_LIMIT = 10
@@ -37,7 +40,8 @@ TYPES = ["f16", "bf16", "f32", "f64", "i1", "i8", "i32", "i64", "index", "none",
 FUNCTION_PASSES = ["simplify-kernel", "online-softmax", "promote-shared", "pipeline-loops", "start-next-tile",
                    "hand-over-slots", "insert-barriers", "infer-in-bounds", "skip-hidden-tiles", "split-masked-tiles", "assign-layouts",
                    "distribute"]
-OPTIONS = ["chip=sm_80", "chip=sm_86", "chip=sm_90", "block-m=64", "block-m=128", "block-n=32", "num-warps=2", "num-warps=4",
+# Beside the chips.
+OPTIONS = ["block-m=64", "block-m=128", "block-n=32", "num-warps=2", "num-warps=4",
            "num-stages=3", "query=shared", "query=registers", "query=split", "overlap=qk", "row-max=stale", "row-max=folded", "row-max=checked", "row-sum=mma", "min-blocks=2",
            "key-splits=3", "key-warps=2", "key-warps=4", "softmax=one_pass", "softmax=unfused", "grid=persistent",
            "invariance=batch", "invariance=batch split-keys=128"]
@@ -61,8 +65,9 @@ def seeds():
 
 
 class Mutator:
-    def __init__(self, rng, cases):
+    def __init__(self, rng, cases, chips=()):
         self.rng, self.cases = rng, cases
+        self.options = [f"chip={chip}" for chip in chips] + OPTIONS
 
     def text(self, text):
         edits = [self.swap_tokens, self.change_number, self.change_type, self.drop_token, self.copy_token, self.drop_line,
@@ -140,7 +145,7 @@ class Mutator:
 
     def pipeline(self):
         """A pipeline of some of our passes."""
-        options = "{" + " ".join(self.rng.sample(OPTIONS, self.rng.randrange(4))) + "}"
+        options = "{" + " ".join(self.rng.sample(self.options, self.rng.randrange(4))) + "}"
         kind = self.rng.randrange(10)
         if kind < 3:
             return f"builtin.module(flashcore-lower-to-nvvm{options})"
@@ -239,8 +244,8 @@ class Runner:
 
 
 class Fuzzer:
-    def __init__(self, runner, seed, out):
-        self.runner, self.seed, self.out = runner, seed, out
+    def __init__(self, runner, seed, out, chips):
+        self.runner, self.seed, self.out, self.chips = runner, seed, out, chips
         self.cases, self.encoded = seeds(), {}
         self.counts, self.found = collections.Counter(), {}
 
@@ -252,7 +257,7 @@ class Fuzzer:
     def step(self, index):
         """One input, drawn from the seed and its number alone."""
         rng = random.Random(f"{self.seed}/{index}")
-        mutator = Mutator(rng, self.cases)
+        mutator = Mutator(rng, self.cases, self.chips)
         case, pipeline = rng.choice(self.cases), mutator.pipeline()
         binary = self.encode(case) if rng.randrange(5) == 0 else None
         data = mutator.bytes(binary) if binary else mutator.text(case).encode()
@@ -279,6 +284,7 @@ class Fuzzer:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opt", default=str(ROOT / "build/release/bin/flashcore-opt"), help="the flashcore-opt to test")
+    parser.add_argument("--compiler", default=str(ROOT / "build/release/bin/flashcore-compile"), help="the flashcore-compile that lists chips")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/fuzz-opt")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations (default: the time)")
     limit = parser.add_mutually_exclusive_group()
@@ -288,7 +294,7 @@ def main():
     seed = args.seed if args.seed is not None else int(time.time())
     end, index = time.monotonic() + 60 * args.minutes, 0
     with tempfile.TemporaryDirectory() as folder:
-        fuzzer = Fuzzer(Runner(args.opt, folder), seed, args.out)
+        fuzzer = Fuzzer(Runner(args.opt, folder), seed, args.out, compiler_lists.list_chips(args.compiler))
         try:
             while index < args.count if args.count is not None else time.monotonic() < end:
                 fuzzer.step(index)

@@ -20,6 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
+import compiler_lists
 import far_grid
 from flashcore_benchmarks.masks import MASKS, with_mask
 from flashcore_benchmarks.mlir import attention, may_have_lse, packed_layouts
@@ -541,6 +542,21 @@ def check_grid(bundles):
     return runs + far_grid.far_runs(bundles)
 
 
+def chip_runs(bundles, chip, head_dims):
+    """Defaults for a chip, of sizes that only the call knows: types, masks and ragged sizes in turns."""
+    runs = []
+    for i, d in enumerate(head_dims):
+        mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], lse=i % 4 != 3)
+        bundle = bundles.make(f"chip-{chip}-d{d}", mlir, [f"--chip={chip}", "--no-cubin"])
+        runs += [alternate(bundle, i + j, (1, 4, 2, *size)) for j, size in enumerate([(70, 150), (1, 203), (130, 33)])]
+    return runs
+
+
+def chip_grid(bundles):
+    """Each chip that the compiler knows, at every head_dim of whole chunks of 16 bytes."""
+    return [run for chip in compiler_lists.list_chips(bundles.compiler) for run in chip_runs(bundles, chip, range(8, 257, 8))]
+
+
 # The ancestors' shapes (docs/Ladder.md): head_dim, mask and sizes, shorter on the emulator.
 LADDER = [(64, "none", 512), (32, "none", 512), (128, "none", 512), (64, "none", 500), (64, "bottom_right", 512)]
 
@@ -549,8 +565,7 @@ def ladder_runs(bundles, seqlen):
     """The schedules that have a name, of sequences up to `seqlen`, stage by stage, and what chips without mma.sync m16n8k16
     get, of masks, score changes, sizes that are data and outputs that the other grids have."""
     runs = []
-    listed = subprocess.run([bundles.compiler, "--list-schedules"], text=True, capture_output=True, check=True).stdout
-    names = [line.split()[0] for line in listed.splitlines() if line.split()[1] == "any"]
+    names = [name for name, chip in compiler_lists.list_schedules(bundles.compiler) if chip == "any"]
     for i, name in enumerate(names):
         stem = f"ladder-{name.lstrip('+')}"
         for j, (head_dim, causal, length) in enumerate(LADDER):
@@ -797,6 +812,7 @@ def emulate_grid(bundles):
         runs.append({"bundle": bundle, "dims": dims(1, 2, 1, 70, 33)})
     sizes = [(70, 150), (1, 203), (130, 3), (90, 1), (130, 3), (1, 1), (64, 113), (33, 203)]
     runs += score_runs(bundles, sizes, batch=1, heads=2)
+    runs += chip_runs(bundles, "sm_120", (64, 128, 256)) + chip_runs(bundles, "sm_121", (40,))
     runs += dropout_runs(bundles, "dropout")
     runs += block_runs(bundles, "blocks")
     runs += dropout_runs(bundles, "dropout-warpgroups", ["--chip=sm_90a", "--product=warpgroup"])
@@ -1007,7 +1023,7 @@ def far_grid_of(bundles, is_whole=False):
 
 
 GRIDS = {"check": check_grid, "warpgroups": warpgroup_grid, "sanitize": sanitize_grid, "time": time_grid, "emulate": emulate_grid, "card": card_grid,
-         "small": small_grid, "masks": mask_grid, "sequences": sequence_grid, "far": far_grid_of, "far-whole": lambda bundles: far_grid_of(bundles, True)}
+         "small": small_grid, "masks": mask_grid, "sequences": sequence_grid, "chips": chip_grid, "far": far_grid_of, "far-whole": lambda bundles: far_grid_of(bundles, True)}
 
 
 def main():
@@ -1030,7 +1046,7 @@ def main():
     # So does the executable that compiles without LLVM, where the bundles go to
     # a GPU; packed, it is a third.
     static = args.compiler.parent / "flashcore"
-    if static.exists() and not set(args.only) <= {"emulate", "card", "far", "far-whole"}:
+    if static.exists() and not set(args.only) <= {"emulate", "card", "chips", "far", "far-whole"}:
         with static.open("rb") as plain, gzip.open(args.out / "flashcore.gz", "wb", compresslevel=6) as packed:
             shutil.copyfileobj(plain, packed)
         for example in (root / "docs/examples").glob("*.mlir"):

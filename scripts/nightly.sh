@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
 chosen=()
-steps=(tidy docs fresh mutants grid far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container asan)
+steps=(tidy docs fresh mutants grid chips far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -28,6 +28,13 @@ grid() { # the emulator's grid of kernels, each in all orders of warps and copie
   python3 scripts/make-bundles.py --only emulate --no-cubin --out "$log/grid" --compiler $tools/flashcore-compile &&
     python3 test/Emulator/schedules.py $tools/flashcore-emu "$log/grid/emulate.json" &&
     rm -rf "$log/grid"
+}
+chips() { # the defaults for each chip at every head_dim that is a multiple of 8: right on the emulator, no spills, within its shared memory
+  local tools=build/release/bin
+  python3 scripts/make-bundles.py --only chips --no-cubin --out "$log/chips" --compiler $tools/flashcore-compile &&
+    $tools/flashcore-run --device=emulator --grid "$log/chips/chips.json" &&
+    python3 test/Tools/flashcore-compile/Inputs/check-resources.py $tools/flashcore-compile "$log/chips" head-dims &&
+    rm -rf "$log/chips"
 }
 far() { # masks, infinities, sinks and large scores for every schedule, each with all types, head dims and masks
   local tools=build/release/bin

@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 
+import compiler_lists
 import marked_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -115,7 +116,6 @@ FEATURES = [
                          args=", %b: memref<1xi32>, %c: memref<1x4x2x64xf16>, %d: memref<96x16xf16>"), r"rotary\("),
     ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>", kv="memref<1x4x64x64xf16>"), r"page_table\("),
 ]
-CHIPS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
 
 
 def reason(result):
@@ -128,12 +128,12 @@ def run(command, text):
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
 
-def probe(opt, compiler, text):
+def probe(opt, compiler, chips, text):
     verified = run([opt, "-"], text)
     if verified.returncode:
         return "no", reason(verified)
     slow = []
-    for chip in CHIPS:
+    for chip in chips:
         compiled = run([compiler, "-", "--emit=ptx", f"--chip={chip}", "--explain", "-o", os.devnull], text)
         if compiled.returncode:
             return "yes", reason(compiled)
@@ -142,12 +142,12 @@ def probe(opt, compiler, text):
     return "yes", f"yes, but spills: {', '.join(slow)}" if slow else "yes"
 
 
-def probe_all(opt, compiler):
+def probe_all(opt, compiler, chips):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda feature: probe(opt, compiler, feature[1]), FEATURES))
+        return list(pool.map(lambda feature: probe(opt, compiler, chips, feature[1]), FEATURES))
 
 
-def summary(results):
+def summary(results, chips):
     """The lowered and the refused features, head dims in one, those of f16 for all."""
     lowered, refused = [], []
     for (name, *_), (_, how_far) in zip(FEATURES, results):
@@ -159,18 +159,18 @@ def summary(results):
             names[-1] += f", {dims}"
         else:
             names.append(name)
-    return (f"| lowered for {', '.join(CHIPS)} | {' · '.join(lowered)} |\n|---|---|\n"
+    return (f"| lowered for {', '.join(chips)} | {' · '.join(lowered)} |\n|---|---|\n"
             f"| verified, and refused by name | {' · '.join(refused)} |\n")
 
 
-def table(results, compiler):
+def table(results, compiler, chips):
     make_bundles = load_bundles()
     (emulated, emulated_runs), (on_gpu, gpu_runs) = (
         kernels_of(make_bundles, grids, compiler) for grids in (["emulate"], ["check", "warpgroups"]))
     count = lambda kernels, pattern: sum(bool(re.search(pattern, text)) for text in kernels) if pattern else 0
     lines = ["# What works",
              "",
-             "Written by `scripts/support-table.py`: each row is a probe of the verifier and of the compiler for " + ", ".join(CHIPS) + ".",
+             "Written by `scripts/support-table.py`: each row is a probe of the verifier and of the compiler for " + ", ".join(chips) + ".",
              f"The last columns count kernels with the feature in the grids that the emulator runs in CI ({len(emulated)} kernels, {emulated_runs} runs) and that",
              f"`scripts/gpu-check.sh` runs on a GPU ({len(on_gpu)} kernels, {gpu_runs} runs); a kernel runs with several sizes and layouts.",
              "Where a chip spills, a thread has more values than registers, which costs time: `--explain` says why, and what helps.",
@@ -189,8 +189,9 @@ def main():
     parser.add_argument("opt")
     parser.add_argument("compiler")
     args = parser.parse_args()
-    results = probe_all(args.opt, args.compiler)
-    text, short = table(results, args.compiler), summary(results)
+    chips = compiler_lists.list_chips(args.compiler)
+    results = probe_all(args.opt, args.compiler, chips)
+    text, short = table(results, args.compiler, chips), summary(results, chips)
     if not args.check:
         TABLE.write_text(text)
         marked_blocks.write(README, "support", short)

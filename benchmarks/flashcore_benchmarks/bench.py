@@ -231,9 +231,21 @@ def _add_timing(parser):
     )
 
 
-def default_chip(device_chip):
-    """The kernels are made for sm_89; newer cards run its PTX."""
-    return "sm_89" if chip_number(device_chip) >= 89 else device_chip
+def default_chip(device_chip, toolchain=None):
+    """The newest chip that a card runs the PTX of. Up to 11.x that is at most
+    sm_89, which figures are published of; without a toolchain to ask, too."""
+    number = chip_number(device_chip)
+    if not toolchain:
+        return "sm_89" if number >= 89 else device_chip
+    most = number if number >= 120 else min(number, 89)
+    # What has a letter runs on one chip alone.
+    chips = [chip for chip in toolchain.chips() if chip[-1].isdigit()]
+    older = [chip for chip in chips if chip_number(chip) <= most]
+    if not older:
+        raise UserError(
+            f"expects a card of {chips[0]} or newer, but got {device_chip}"
+        )
+    return older[-1]
 
 
 class Bench:
@@ -316,7 +328,7 @@ def command_run(arguments):
     progress = Progress(len(selected))
     with WorkerDevice(open_torch_device, on_loss=progress.note) as device:
         facts = device.describe()
-        chip = arguments.chip or default_chip(facts["chip"])
+        chip = arguments.chip or default_chip(facts["chip"], toolchain)
         store = results.Results(arguments.out / "results.json", arguments.fresh)
         settings = {
             "seed": arguments.seed,

@@ -92,8 +92,8 @@ def add_tools(parser):
     )
     parser.add_argument(
         "--chip",
-        help="target of the kernels (default: sm_89 where the card runs it, "
-        "else the card's own)",
+        help="target of the kernels (default: the newest that the card runs, "
+        "sm_89 on cards of 9.0 to 11.x)",
     )
 
 

@@ -77,6 +77,13 @@ class Toolchain:
                 f"'{command[0]}' gave no answer for {error.timeout:.0f} s"
             )
 
+    def chips(self):
+        """Those that kernels are made for, oldest first."""
+        result = self.run("compile", ["--list-chips"])
+        if result.returncode:
+            raise UserError(f"--list-chips: {result.stderr.strip()}")
+        return [line.split()[0] for line in result.stdout.splitlines()]
+
     @functools.cached_property
     def has_ptxas(self):
         """Whether the compiler finds it; it looks in more places than PATH."""

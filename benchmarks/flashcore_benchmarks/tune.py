@@ -154,7 +154,7 @@ class Tuner:
         check_settings(settings)
         self._timer, self._toolchain = timer, toolchain
         self._out, self._settings = pathlib.Path(out), settings
-        self._chip = chip or default_chip(timer.chip)
+        self._chip = chip or default_chip(timer.chip, toolchain)
         self._path = self._out / "state.json"
         card = timer.card()
         self.state = {

@@ -39,8 +39,14 @@ FLASHCORE_CAPI_EXPORT size_t flashcoreGetNumChips(void);
 FLASHCORE_CAPI_EXPORT const char *flashcoreGetChip(size_t index);
 /** Of these the one whose code is best on a device, which is named as by
  *  flashcoreDeviceGetChip: "sm_90a" for "sm_90", whose code runs nowhere else,
- *  and "sm_90" for newer ones. "" if the device runs none of them. */
-FLASHCORE_CAPI_EXPORT const char *flashcoreGetChipFor(const char *device);
+ *  and "sm_90" for "sm_100". Its kernels ask for no more bytes of shared memory
+ *  than a block of the device has (flashcoreDeviceGetSharedMemoryPerBlock; 0:
+ *  what such devices are known to have): "sm_86" for "sm_87". Of a `rank` above
+ *  0 it is the next best, and "" behind the last, or if the device runs none.
+ */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreGetChipFor(const char *device, int64_t sharedMemoryPerBlock,
+                    size_t rank);
 
 /*===----------------------------------------------------------------------===*\
 |* Options                                                                    *|

@@ -63,11 +63,19 @@ flashcoreDeviceGetKind(FlashCoreDevice device);
 /** "NVIDIA H100". */
 FLASHCORE_CAPI_EXPORT const char *
 flashcoreDeviceGetName(FlashCoreDevice device);
-/** "sm_90"; of the emulator, which runs all, the newest it knows. */
+/** "sm_90"; of the emulator, which runs code for all chips, that of which it
+ *  takes the kernels where there are several. */
 FLASHCORE_CAPI_EXPORT const char *
 flashcoreDeviceGetChip(FlashCoreDevice device);
 FLASHCORE_CAPI_EXPORT int64_t
 flashcoreDeviceGetMultiprocessors(FlashCoreDevice device);
+/** Bytes of shared memory that a block may opt in to. */
+FLASHCORE_CAPI_EXPORT int64_t
+flashcoreDeviceGetSharedMemoryPerBlock(FlashCoreDevice device);
+/** Whether the device runs the code of a variant of the bundle and has room for
+ *  its kernels, so that flashcoreModuleLoad would try to load it. */
+FLASHCORE_CAPI_EXPORT bool flashcoreDeviceRuns(FlashCoreDevice device,
+                                               FlashCoreBundle bundle);
 
 /** Findings of the emulator call the buffer `name`, which may be null. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreDeviceAllocate(
@@ -92,7 +100,8 @@ flashcoreDeviceSynchronizeStream(FlashCoreDevice device, void *stream);
 
 /** Loads the variant of the bundle that is best on the device. PTX without a
  *  cubin for the device is assembled by the driver, and the result kept in the
- *  folder that docs/Runtime.md names. Where the best one cannot be loaded,
+ *  folder that docs/Runtime.md names. The best is the newest that the device
+ *  has room for, a cubin before PTX. Where the best one cannot be loaded,
  *  another that the device runs is, and flashcoreModuleGetWarning says why. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreModuleLoad(
     FlashCoreDevice device, FlashCoreBundle bundle, FlashCoreModule *module);

@@ -95,9 +95,15 @@ const char *flashcoreGetChip(size_t index) {
   return index < getTargets().size() ? getTargets()[index].chip.data() : "";
 }
 
-const char *flashcoreGetChipFor(const char *device) {
-  const TargetInfo *target = device ? findTargetFor(device) : nullptr;
-  return target ? target->chip.data() : "";
+const char *flashcoreGetChipFor(const char *device,
+                                int64_t sharedMemoryPerBlock, size_t rank) {
+  if (!device)
+    return "";
+  std::optional<int64_t> limit;
+  if (sharedMemoryPerBlock)
+    limit = sharedMemoryPerBlock;
+  std::vector<const TargetInfo *> targets = findTargetsFor(device, limit);
+  return rank < targets.size() ? targets[rank]->chip.data() : "";
 }
 
 /// ptxas may lie beside this library, as beside the executable of a tool.

@@ -55,30 +55,48 @@ static void initializeBackend() {
 }
 
 namespace {
-/// 32-bit shared memory addresses, half the registers for them, for the target
-/// machines made while this exists. The backend offers it as a command line
-/// option only, which the rest of the process gets back as it was.
-class ShortSharedPointers {
+struct BackendFlag {
+  llvm::StringLiteral name;
+  llvm::cl::opt<bool> *option = nullptr;
+  bool before = false;
+};
+
+/// Options of the backend that it offers on a command line only, set while one
+/// of these exists. The rest of the process gets them back as they were.
+class BackendOptions {
 public:
-  ShortSharedPointers() : lock(mutex) {
-    auto &options = llvm::cl::getRegisteredOptions();
-    auto it = options.find("nvptx-short-ptr");
-    if (it == options.end())
+  BackendOptions() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (numUsers++)
       return;
-    option = static_cast<llvm::cl::opt<bool> *>(it->second);
-    before = option->getValue();
-    option->setValue(true);
+    auto &options = llvm::cl::getRegisteredOptions();
+    for (BackendFlag &flag : flags) {
+      auto it = options.find(flag.name);
+      if (it == options.end())
+        continue;
+      flag.option = static_cast<llvm::cl::opt<bool> *>(it->second);
+      flag.before = flag.option->getValue();
+      flag.option->setValue(true);
+    }
   }
-  ~ShortSharedPointers() {
-    if (option)
-      option->setValue(before);
+  ~BackendOptions() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (--numUsers)
+      return;
+    for (BackendFlag &flag : flags)
+      if (flag.option)
+        flag.option->setValue(flag.before);
   }
 
 private:
   static inline std::mutex mutex;
-  std::lock_guard<std::mutex> lock;
-  llvm::cl::opt<bool> *option = nullptr;
-  bool before = false;
+  static inline unsigned numUsers = 0;
+  static inline BackendFlag flags[] = {
+      // 32-bit addresses of shared memory: half the registers for them.
+      {"nvptx-short-ptr"},
+      // From sm_100 on LLVM pairs f32 in 64-bit registers, which takes moves
+      // and registers (174 for 168 of a thread, at head_dim 16).
+      {"nvptx-no-f32x2"}};
 };
 } // namespace
 
@@ -200,7 +218,6 @@ createTargetMachine(llvm::Module &module, const TargetInfo &info,
       llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
-  ShortSharedPointers guard;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       triple, info.chip, getPTXFeature(ptxVersion), llvm::TargetOptions(),
       std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
@@ -218,6 +235,7 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
     return gpuModule.emitError(unknownChipMessage(chip)), failure();
   TimingScope step = timing.nest("Translation to LLVM IR");
   initializeBackend();
+  BackendOptions options;
 
   llvm::LLVMContext context;
   context.setDiagnosticHandler(

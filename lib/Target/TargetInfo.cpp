@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The table of chips, each with its usual card. The tensor rate of sm_90 is
-// that of mma.sync as measured, two thirds of wgmma's, which sm_90a has.
+// that of mma.sync as measured, two thirds of wgmma's, which sm_90a has; those
+// of sm_120 and sm_121 are the data sheets', and nobody measured them here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +19,38 @@
 
 using namespace mlir::flashcore;
 
+namespace {
+struct Capability {
+  unsigned number;
+  SMLimits limits;
+};
+} // namespace
+
 static constexpr int64_t KiB = 1024;
+static constexpr Capability capabilities[] = {
+#define FLASHCORE_CAPABILITY(number, sharedPerBlock, sharedPerSM, registers,   \
+                             threads, blocks)                                  \
+  {number,                                                                     \
+   {sharedPerBlock * KiB, sharedPerSM * KiB, registers, threads, blocks}},
+#include "flashcore/Target/Capabilities.def"
+};
+
+/// The table's limits of a capability, which stands in it.
+static constexpr SMLimits getLimits(unsigned capability) {
+  size_t row = 0;
+  while (capabilities[row].number != capability)
+    ++row;
+  return capabilities[row].limits;
+}
+
+/// A chip that runs what is made for older ones.
+static constexpr TargetInfo makeTarget(llvm::StringLiteral chip,
+                                       unsigned capability, unsigned ptxVersion,
+                                       TuningDevice device) {
+  return {getLimits(capability),    chip,       capability,
+          /*isChipSpecific=*/false, ptxVersion, device};
+}
+
 /// A chip's name with an a, which names more of its instructions.
 static constexpr TargetInfo addOwnInstructions(TargetInfo target,
                                                llvm::StringLiteral chip,
@@ -31,71 +63,26 @@ static constexpr TargetInfo addOwnInstructions(TargetInfo target,
   return target;
 }
 
-static constexpr TargetInfo sm90{"sm_90",
-                                 90,
-                                 /*isChipSpecific=*/false,
-                                 /*ptxVersion=*/78,
-                                 227 * KiB,
-                                 228 * KiB,
-                                 65536,
-                                 2048,
-                                 32,
-                                 {"H100 SXM", 132, 2730, 128, 1.76, 3350}};
+static constexpr TargetInfo sm90 = makeTarget(
+    "sm_90", 90, /*ptxVersion=*/78, {"H100 SXM", 132, 2730, 128, 1.76, 3350});
 
 static constexpr TargetInfo targets[] = {
-    {"sm_70",
-     70,
-     /*isChipSpecific=*/false,
-     /*ptxVersion=*/60,
-     96 * KiB,
-     96 * KiB,
-     65536,
-     2048,
-     32,
-     {"V100 SXM2", 80, 1024, 64, 1.53, 900}},
-    {"sm_75",
-     75,
-     /*isChipSpecific=*/false,
-     /*ptxVersion=*/63,
-     64 * KiB,
-     64 * KiB,
-     65536,
-     1024,
-     16,
-     {"T4", 40, 1024, 64, 1.59, 320}},
-    {"sm_80",
-     80,
-     /*isChipSpecific=*/false,
-     /*ptxVersion=*/70,
-     163 * KiB,
-     164 * KiB,
-     65536,
-     2048,
-     32,
-     {"A100 40GB", 108, 2048, 64, 1.41, 1555}},
-    {"sm_86",
-     86,
-     /*isChipSpecific=*/false,
-     /*ptxVersion=*/71,
-     99 * KiB,
-     100 * KiB,
-     65536,
-     1536,
-     16,
-     {"RTX 3090", 82, 512, 128, 1.70, 936}},
-    {"sm_89",
-     89,
-     /*isChipSpecific=*/false,
-     /*ptxVersion=*/78,
-     99 * KiB,
-     100 * KiB,
-     65536,
-     1536,
-     24,
-     {"RTX 4090", 128, 512, 128, 2.52, 1008}},
+    makeTarget("sm_70", 70, /*ptxVersion=*/60,
+               {"V100 SXM2", 80, 1024, 64, 1.53, 900}),
+    makeTarget("sm_75", 75, /*ptxVersion=*/63, {"T4", 40, 1024, 64, 1.59, 320}),
+    makeTarget("sm_80", 80, /*ptxVersion=*/70,
+               {"A100 40GB", 108, 2048, 64, 1.41, 1555}),
+    makeTarget("sm_86", 86, /*ptxVersion=*/71,
+               {"RTX 3090", 82, 512, 128, 1.70, 936}),
+    makeTarget("sm_89", 89, /*ptxVersion=*/78,
+               {"RTX 4090", 128, 512, 128, 2.52, 1008}),
     sm90,
     addOwnInstructions(sm90, "sm_90a", /*ptxVersion=*/80,
                        /*tensorFlops=*/4096),
+    makeTarget("sm_120", 120, /*ptxVersion=*/87,
+               {"RTX 5090", 170, 512, 128, 2.41, 1792}),
+    makeTarget("sm_121", 121, /*ptxVersion=*/88,
+               {"GB10", 48, 512, 128, 2.52, 273}),
 };
 
 RegisterShares mlir::flashcore::getRegisterShares(const TargetInfo &target,
@@ -165,16 +152,40 @@ static std::optional<unsigned> getNumber(llvm::StringRef chip) {
   return number;
 }
 
-const TargetInfo *mlir::flashcore::findTargetFor(llvm::StringRef device) {
+const SMLimits *mlir::flashcore::lookupLimits(unsigned capability) {
+  const auto *it = llvm::find_if(capabilities, [&](const Capability &known) {
+    return known.number == capability;
+  });
+  return it == std::end(capabilities) ? nullptr : &it->limits;
+}
+
+std::vector<const TargetInfo *>
+mlir::flashcore::findTargetsFor(llvm::StringRef device,
+                                std::optional<int64_t> sharedMemoryPerBlock) {
+  std::vector<const TargetInfo *> found;
   std::optional<unsigned> number = getNumber(device);
   if (!number)
-    return nullptr;
-  const TargetInfo *best = nullptr; // the table has the better ones last
-  for (const TargetInfo &target : targets)
-    if (target.isChipSpecific ? target.capability == *number
-                              : target.capability <= *number)
-      best = &target;
-  return best;
+    return found;
+  const SMLimits *known = lookupLimits(*number);
+  if (!sharedMemoryPerBlock && known)
+    sharedMemoryPerBlock = known->sharedMemoryPerBlock;
+  // The table has the better ones last.
+  for (const TargetInfo &target : llvm::reverse(targets)) {
+    bool runs = target.isChipSpecific ? target.capability == *number
+                                      : target.capability <= *number;
+    if (runs && (!sharedMemoryPerBlock ||
+                 target.sharedMemoryPerBlock <= *sharedMemoryPerBlock))
+      found.push_back(&target);
+  }
+  return found;
+}
+
+const TargetInfo *
+mlir::flashcore::findTargetFor(llvm::StringRef device,
+                               std::optional<int64_t> sharedMemoryPerBlock) {
+  std::vector<const TargetInfo *> found =
+      findTargetsFor(device, sharedMemoryPerBlock);
+  return found.empty() ? nullptr : found.front();
 }
 
 std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
@@ -182,16 +193,12 @@ std::string mlir::flashcore::unknownChipMessage(llvm::StringRef chip) {
   llvm::interleave(
       targets, [&](const TargetInfo &target) { text += target.chip.str(); },
       [&] { text += ", "; });
-  std::optional<unsigned> number = getNumber(chip);
-  if (!number)
+  if (!getNumber(chip))
     return text;
   // The driver assembles PTX for the chip it runs on.
-  const TargetInfo *older = nullptr;
-  for (const TargetInfo &target : targets)
-    if (target.capability <= *number && !target.isChipSpecific)
-      older = &target;
-  if (!older)
-    return text + "; older chips have no tensor cores";
-  return text + "; " + chip.str() + " runs the PTX that is made for " +
-         older->chip.str() + ": compile for that";
+  for (const TargetInfo *older : findTargetsFor(chip))
+    if (!older->isChipSpecific)
+      return text + "; " + chip.str() + " runs the PTX that is made for " +
+             older->chip.str() + ": compile for that";
+  return text + "; older chips have no tensor cores";
 }

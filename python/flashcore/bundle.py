@@ -328,15 +328,22 @@ class Bundle:
     path: the folder.
     chip: of several variants the one that such a device runs: that with a cubin
         for it, else the newest whose PTX it runs. The oldest by default.
+    shared_memory: bytes that a block of that device may have; variants with kernels
+        that need more are passed over. Without a limit by default.
 
     Raises BundleError (a ValueError) if it cannot be read.
     """
 
-    def __init__(self, path: Union[str, os.PathLike[str]], chip: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        path: Union[str, os.PathLike[str]],
+        chip: Optional[str] = None,
+        shared_memory: Optional[int] = None,
+    ) -> None:
         self.path = Path(path)
         self._manifest_path = self.path / "manifest.json"
         self.manifest = _read(self._manifest_path)
-        self._variant = _choose(self.manifest["variants"], chip)
+        self._variant = _choose(self.manifest["variants"], chip, shared_memory)
 
     def variant(self, chip: str) -> Bundle:
         """The same with the variant for exactly this chip, one of :attr:`chips`."""
@@ -468,19 +475,33 @@ def _read(path: Path) -> Dict[str, Any]:
     return manifest
 
 
-def _choose(variants: Sequence[Mapping[str, Any]], chip: Optional[str]) -> Mapping[str, Any]:
+def _choose(
+    variants: Sequence[Mapping[str, Any]], chip: Optional[str], shared_memory: Optional[int]
+) -> Mapping[str, Any]:
     """The variant whose kernels a device runs, as chooseVariant of the runtime."""
     by_age = sorted(variants, key=lambda variant: _age(variant["chip"]))
     if chip is None:
         return by_age[0]
     number = chip_number(chip)
+    fitting = [
+        each for each in by_age if shared_memory is None or _shared_memory(each) <= shared_memory
+    ]
     assembled = [
         each
-        for each in by_age
+        for each in fitting
         if any(chip_number(cubin["chip"]) == number for cubin in each["cubins"])
     ]
-    runnable = [each for each in by_age if _runs_on(each["chip"], number)]
+    runnable = [each for each in fitting if _runs_on(each["chip"], number)]
     return (assembled or runnable or by_age[:1])[-1]
+
+
+def _shared_memory(variant: Mapping[str, Any]) -> int:
+    """Bytes that a block of one of its kernels has, of those the most."""
+    return max(
+        int(kernel["dynamic_shared_memory"])
+        + int((kernel.get("resources") or {}).get("static_shared_memory", 0))
+        for kernel in variant["kernels"]
+    )
 
 
 def _age(chip: str) -> Tuple[int, int]:

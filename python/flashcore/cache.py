@@ -215,9 +215,17 @@ def precompile(
     return entries(target)
 
 
-def fetch(kernel: Kernel, write: Callable[[Path], None]) -> "_core.Bundle":
-    """The bundle of a kernel, which ``write(path)`` makes if nobody has yet."""
-    bundle = _precompiled(kernel)
+def fetch(
+    kernel: Kernel,
+    write: Callable[[Path], None],
+    runs: "Callable[[_core.Bundle], bool]" = lambda bundle: True,
+) -> "_core.Bundle":
+    """The bundle of a kernel, which ``write(path)`` makes if nobody has yet.
+
+    runs: whether the device has room for a kernel that was compiled before, for
+        another chip.
+    """
+    bundle = _precompiled(kernel, runs)
     folder = path()
     if bundle is not None:
         return bundle
@@ -272,26 +280,28 @@ def _compiler_id() -> List[object]:
 # Reading --------------------------------------------------------------------
 
 
-def _precompiled(kernel: Kernel) -> Optional["_core.Bundle"]:
+def _precompiled(
+    kernel: Kernel, runs: "Callable[[_core.Bundle], bool]"
+) -> Optional["_core.Bundle"]:
     """From ``FLASHCORE_KERNELS``, for the chip or the newest before it that has
-    code for others."""
+    code for others and whose kernels the device has room for."""
     folder = os.environ.get("FLASHCORE_KERNELS")
     if not folder:
         return None
     number = chip_number(kernel.chip)
-    chips = [chip for chip in portable_chips() if chip_number(chip) <= number]
-    for chip in dict.fromkeys([kernel.chip, *reversed(chips)]):
-        older = Kernel(kernel.words, chip, kernel.schedule, "", kernel.regions)
-        bundle = _load(Path(folder) / _portable_key(older), older)
-        if bundle is not None:
+    older = [chip for chip in _core.chips() if is_portable(chip) and chip_number(chip) <= number]
+    for chip in dict.fromkeys([kernel.chip, *reversed(older)]):
+        found = Kernel(kernel.words, chip, kernel.schedule, "", kernel.regions)
+        bundle = _load(Path(folder) / _portable_key(found), found)
+        if bundle is not None and runs(bundle):
             return bundle
     return None
 
 
-def portable_chips() -> List[str]:
-    """The chips of the compiler whose code newer ones run, too: what is made for
-    sm_90a runs on no other."""
-    return [chip for chip in _core.chips() if chip[-1].isdigit()]
+def is_portable(chip: str) -> bool:
+    """Whether newer chips run its code, too: what is made for sm_90a runs on no
+    other."""
+    return chip[-1].isdigit()
 
 
 def chip_number(chip: str) -> int:

@@ -90,8 +90,9 @@ def chip_for(target: "_core.Device") -> str:
     """The chip of the compiler whose code is best on the device.
 
     On a GPU of compute capability 9.0 it is "sm_90a", whose code runs on no other;
-    elsewhere the newest whose code the device and newer ones run. The environment
-    variable ``FLASHCORE_CHIP`` names another.
+    elsewhere the newest whose code the device and newer ones run, and whose kernels
+    ask for no more shared memory than it has. The environment variable
+    ``FLASHCORE_CHIP`` names another.
     """
     return _chips_for(target)[0]
 
@@ -104,15 +105,17 @@ def _chips_for(target: "_core.Device") -> List[str]:
             names = ", ".join(_core.chips())
             raise Error(f"expects FLASHCORE_CHIP to be one of {names}, but got {chosen!r}")
         return [chosen]
-    number = cache.chip_number(target.chip)
-    chips = [chip for chip in cache.portable_chips() if cache.chip_number(chip) <= number]
+    chips = _core.chips_for(target.chip, target.shared_memory_per_block)
     if not chips:
+        room = f"{target.shared_memory_per_block // 1024} KiB of shared memory a block"
         raise UnsupportedError(
-            f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} ({target.chip})"
+            f"expects a GPU of {_core.chips()[0]} or newer, but got {target.name} "
+            f"({target.chip}, {room})"
         )
+    portable = next(chip for chip in chips if cache.is_portable(chip))
     # The emulator has no chip of its own, and nothing runs faster there.
-    best = _core.chip_for(target.chip) if target.kind == "cuda" else chips[-1]
-    return [best] if best == chips[-1] else [best, chips[-1]]
+    best = chips[0] if target.kind == "cuda" else portable
+    return [best] if best == portable else [best, portable]
 
 
 def is_loaded(
@@ -170,7 +173,7 @@ def _load_for(
 ) -> Loaded:
     used = assembler() if target.kind == "cuda" else ""
     kernel = cache.Kernel(problem.words(), chip, schedule, used, regions)
-    bundle = cache.fetch(kernel, writer(kernel))
+    bundle = cache.fetch(kernel, writer(kernel), target.runs)
     loaded = Loaded(bundle, target.load(bundle))
     statistics.loaded += 1
     return loaded

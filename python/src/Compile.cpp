@@ -211,14 +211,28 @@ static PyObject *chips(PyObject *, PyObject *) {
   return tuple.release();
 }
 
-static PyObject *chipFor(PyObject *, PyObject *device) {
-  const char *text = textOf(device);
-  return text ? toText(flashcoreGetChipFor(text)).release() : nullptr;
+static PyObject *chipsFor(PyObject *, PyObject *arguments) {
+  const char *device = nullptr;
+  long long sharedBytes = 0;
+  if (!PyArg_ParseTuple(arguments, "sL", &device, &sharedBytes))
+    return nullptr;
+  Ref list(PyList_New(0));
+  for (size_t rank = 0; list; ++rank) {
+    const char *chip = flashcoreGetChipFor(device, sharedBytes, rank);
+    if (!*chip)
+      return PyList_AsTuple(list.get());
+    Ref text = toText(chip);
+    if (!text || PyList_Append(list.get(), text.get()))
+      return nullptr;
+  }
+  return nullptr;
 }
 
 static PyMethodDef functions[] = {
-    {"chip_for", chipFor, METH_O,
-     "Of the chips the one whose code is best on a device; '' for none."},
+    {"chips_for", chipsFor, METH_VARARGS,
+     "chips_for(device, shared): those whose kernels a device runs that gives "
+     "a "
+     "block so many bytes of shared memory (0: what is known), best first."},
     {"compile", method(compile), METH_FASTCALL,
      "compile(module, name, chips, schedule, ptxas, keep_phases)"},
     {"write_shape", writeShape, METH_O,

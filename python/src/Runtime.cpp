@@ -270,6 +270,14 @@ static PyObject *loadModule(PyObject *self, PyObject *bundleObject) {
   return raised(status) ? nullptr : wrapModule(self, module);
 }
 
+static PyObject *runsBundle(PyObject *self, PyObject *bundleObject) {
+  auto *bundle = Boxed<Bundle>::cast(bundleObject);
+  if (!bundle)
+    return nullptr;
+  return PyBool_FromLong(
+      flashcoreDeviceRuns(deviceOf(self), bundle->handle.get()));
+}
+
 /// Reads three sizes: (x, y, z).
 static bool readSizes(PyObject *tuple, int64_t sizes[3]) {
   long long x = 0, y = 0, z = 0;
@@ -365,6 +373,8 @@ static PyObject *synchronize(PyObject *self, PyObject *streamObject) {
 }
 
 static PyMethodDef deviceMethods[] = {
+    {"runs", runsBundle, METH_O,
+     "Whether it runs the code of a bundle and has room for its kernels."},
     {"load", loadModule, METH_O, "Loads a bundle."},
     {"load_ptx", loadPtx, METH_VARARGS,
      "load_ptx(ptx, kernel, block, shared): a module of one kernel."},
@@ -386,6 +396,11 @@ static PyObject *getMultiprocessors(PyObject *self, void *) {
   return PyLong_FromLongLong(flashcoreDeviceGetMultiprocessors(deviceOf(self)));
 }
 
+static PyObject *getSharedMemory(PyObject *self, void *) {
+  return PyLong_FromLongLong(
+      flashcoreDeviceGetSharedMemoryPerBlock(deviceOf(self)));
+}
+
 static PyGetSetDef deviceMembers[] = {
     {"kind", getDeviceText<flashcoreDeviceGetKind>, nullptr,
      "'cuda' or 'emulator'.", nullptr},
@@ -394,6 +409,8 @@ static PyGetSetDef deviceMembers[] = {
     {"chip", getDeviceText<flashcoreDeviceGetChip>, nullptr, "'sm_90'.",
      nullptr},
     {"multiprocessors", getMultiprocessors, nullptr, "Their number.", nullptr},
+    {"shared_memory_per_block", getSharedMemory, nullptr,
+     "Bytes that a block may have.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 //===----------------------------------------------------------------------===//

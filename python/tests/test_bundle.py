@@ -176,6 +176,15 @@ def test_variants(make, device, chip):
     assert bundle.chip == chip and bundle.chips == ("sm_80", "sm_90")
 
 
+@pytest.mark.parametrize("room, chip", [(None, "sm_90"), (196608, "sm_90"), (101376, "sm_80")])
+def test_variants_that_a_device_has_no_room_for(make, room, chip):
+    static = {"static_shared_memory": 16}
+    wide = {**PART, "dynamic_shared_memory": 196608 - 16, "resources": static}
+    newer = {**VARIANT, "chip": "sm_90", "cubins": [{"chip": "sm_120"}], "kernels": [wide, MERGE]}
+    bundle = make(None, {"variants": [{**VARIANT, "chip": "sm_80"}, newer]})
+    assert Bundle(bundle.path, "sm_120", room).chip == chip
+
+
 @pytest.mark.parametrize(
     "device, chip",
     [

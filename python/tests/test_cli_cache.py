@@ -107,7 +107,7 @@ def test_precompile(run, tmp_path, monkeypatch):
     "arguments, message",
     [
         ([PROBLEM], "expects --out, but got none; see flashcore cache precompile --help"),
-        (["--out=o", "--chips=sm_61", PROBLEM], "expects chips of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, but got 'sm_61'"),
+        (["--out=o", "--chips=sm_61", PROBLEM], "expects chips of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, sm_121, but got 'sm_61'"),
         (["--out=o", "d16 huh"], "'d16 huh': expects sizes (b1, h32/8,"),
         (["--out=o", "@nothing.txt"], "expects a file of problems, but got 'nothing.txt': No such file"),
         (["--out=/proc/no", PROBLEM], "expects a folder that can be written, but got '/proc/no'"),

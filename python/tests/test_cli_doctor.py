@@ -107,13 +107,15 @@ def test_driver(tmp_path, monkeypatch):
 
 
 def test_an_old_gpu(monkeypatch):
-    device = types.SimpleNamespace(kind="cuda", name="Old", chip="sm_61", multiprocessors=40)
+    device = types.SimpleNamespace(
+        kind="cuda", name="Old", chip="sm_61", multiprocessors=40, shared_memory_per_block=99 * 1024
+    )
     monkeypatch.setattr(kernels, "device", lambda kind, index=0: device)
     finding = doctor._gpu()
     assert finding.state == "bad" and "expects a GPU of sm_70 or newer" in finding.text
     device.chip = "sm_120"
-    assert doctor._gpu().text == "Old (sm_120, 40 multiprocessors); kernels are for sm_90"
-    device.chip = "sm_90"
+    assert doctor._gpu().text == "Old (sm_120, 40 multiprocessors); kernels are for sm_120"
+    device.chip, device.shared_memory_per_block = "sm_90", 227 * 1024
     assert doctor._gpu().text == "Old (sm_90, 40 multiprocessors); kernels are for sm_90a"
 
 

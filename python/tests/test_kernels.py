@@ -1,11 +1,13 @@
 """Which chip a kernel is compiled for, and what stands in for it."""
 
+import json
 import types
 
 import pytest
 
 import flashcore
 from flashcore import _core, cache, kernels
+from flashcore.bundle import _shared_memory
 from flashcore.problem import Problem
 
 PROBLEM = Problem.parse("b? h? s? d64 strided")
@@ -15,15 +17,24 @@ PROBLEM = Problem.parse("b? h? s? d64 strided")
 _gpus = []
 
 
-def gpu(chip, refused=""):
-    """A GPU that refuses kernels for one chip."""
+def gpu(chip, refused="", room=227 * 1024):
+    """A GPU that refuses kernels for one chip, and whose blocks have `room` bytes of
+    shared memory."""
 
     def load(bundle):
         if f'"chip": "{refused}"' in bundle.manifest:
             raise flashcore.Error("slow code")
         return bundle
 
-    _gpus.append(types.SimpleNamespace(kind="cuda", name="GPU", chip=chip, load=load))
+    def runs(bundle):
+        variants = json.loads(bundle.manifest)["variants"]
+        return any(_shared_memory(variant) <= room for variant in variants)
+
+    _gpus.append(
+        types.SimpleNamespace(
+            kind="cuda", name="GPU", chip=chip, load=load, runs=runs, shared_memory_per_block=room
+        )
+    )
     return _gpus[-1]
 
 
@@ -40,11 +51,33 @@ def loaded_chip(target):
         ("sm_89", "sm_89"),
         ("sm_90", "sm_90a"),
         ("sm_100", "sm_90"),
-        ("sm_120", "sm_90"),
     ],
 )
 def test_chip_of_a_gpu(device, chip):
     assert kernels.chip_for(gpu(device)) == chip
+
+
+@pytest.mark.parametrize(
+    "device, room, chip",
+    [
+        ("sm_86", 99, "sm_86"),
+        ("sm_87", 163, "sm_86"),
+        ("sm_110", 227, "sm_90"),
+        ("sm_120", 99, "sm_120"),
+        ("sm_121", 99, "sm_121"),
+        # Of a kind that nobody knows yet, and less than such devices have.
+        ("sm_130", 99, "sm_121"),
+        ("sm_100", 99, "sm_89"),
+        ("sm_90", 99, "sm_89"),
+    ],
+)
+def test_kernels_stay_within_the_shared_memory_of_a_gpu(device, room, chip):
+    assert kernels.chip_for(gpu(device, room=room * 1024)) == chip
+
+
+def test_a_gpu_without_room_for_any_chip():
+    with pytest.raises(flashcore.UnsupportedError, match=r"sm_70 or newer.*sm_90, 48 KiB of shared"):
+        kernels.chip_for(gpu("sm_90", room=48 * 1024))
 
 
 def test_the_emulator_runs_portable_code():
@@ -98,6 +131,19 @@ def test_portable_kernels_serve_where_those_of_the_chip_are_missing(
     monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path))
     before = compiled()
     assert loaded_chip(gpu("sm_90")) == ["sm_80"]
+    assert compiled() == before
+
+
+def test_precompiled_kernels_that_a_gpu_has_no_room_for_are_passed_over(
+    cache_dir, monkeypatch, compiled, tmp_path
+):
+    wide = Problem.parse("b? h? s? d256 strided")
+    cache.precompile([wide.words()], tmp_path, chips=["sm_86", "sm_90"])
+    monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path))
+    before = compiled()
+    for device, room, chip in (("sm_100", 227, "sm_90"), ("sm_120", 99, "sm_86")):
+        loaded = kernels.load(gpu(device, room=room * 1024), wide, ())
+        assert f'"chip": "{chip}"' in loaded.bundle.manifest
     assert compiled() == before
 
 

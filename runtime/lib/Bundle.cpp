@@ -4,12 +4,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The queries on a loaded bundle: which tensor has a name, and which of its
-// code images a chip runs. BundleLoader.cpp reads it.
+// The queries on a loaded bundle: which tensor has a name, which of its kernels
+// a device has room for, and which of its code images it runs. Limits are
+// checked here, so that a kernel that cannot run is named with its numbers, not
+// with the driver's "invalid value". BundleLoader.cpp reads it.
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Runtime/Bundle.h"
+#include "flashcore/Runtime/Launch.h"
 
 #include <algorithm>
 
@@ -63,33 +65,99 @@ std::string CodeChoice::str() const {
   return (kind == Kind::Cubin ? "cubin " : "PTX ") + image->chip.str();
 }
 
-/// Whether a device runs machine code, or PTX alone; unset for neither.
-static std::optional<CodeChoice::Kind> findCode(const Bundle &variant,
-                                                Chip device) {
-  StatusOr<CodeChoice> choice = chooseCode(variant, device);
-  if (!choice.ok())
+static Status checkKernel(const KernelSpec &kernel, const DeviceInfo &device) {
+  const DeviceLimits &limits = device.limits;
+  std::string name = "kernel '" + kernel.name + "'";
+  int64_t staticBytes =
+      kernel.resources ? kernel.resources->staticSharedMemory : 0;
+  int64_t sharedBytes = kernel.dynamicSharedMemory + staticBytes;
+  if (sharedBytes > limits.sharedMemoryPerBlock)
+    return Status::error(name + " needs " + std::to_string(sharedBytes) +
+                         " bytes of shared memory per block, but " +
+                         device.name + " allows " +
+                         std::to_string(limits.sharedMemoryPerBlock))
+        .note("use fewer stages or a smaller BLOCK_N");
+  int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
+  if (threads > limits.threadsPerBlock)
+    return Status::error(name + " needs " + std::to_string(threads) +
+                         " threads per block, but " + device.name + " allows " +
+                         std::to_string(limits.threadsPerBlock))
+        .note("use fewer warps");
+  if (kernel.arguments.size() > MaxArguments)
+    return Status::error(name + " expects " +
+                         std::to_string(kernel.arguments.size()) +
+                         " arguments, but a launch passes at most " +
+                         std::to_string(MaxArguments));
+  auto maps = std::count_if(kernel.arguments.begin(), kernel.arguments.end(),
+                            [](const auto &each) {
+                              return each.kind == ArgumentSpec::Kind::TensorMap;
+                            });
+  if (static_cast<size_t>(maps) > MaxTensorMaps)
+    return Status::error(name + " expects " + std::to_string(maps) +
+                         " tensor maps, but a launch passes at most " +
+                         std::to_string(MaxTensorMaps));
+  for (size_t i = 0; i < 3; ++i)
+    if (kernel.block[i] > limits.block[i])
+      return Status::error(
+          name + " needs a block of " + std::to_string(kernel.block[i]) +
+          " threads in direction " + "xyz"[i] + ", but " + device.name +
+          " allows " + std::to_string(limits.block[i]));
+  return Status::success();
+}
+
+Status flashcore::checkLimits(const Bundle &bundle, const DeviceInfo &device) {
+  bool isForOther =
+      bundle.chip.number != device.chip.number && !device.runsEveryChip;
+  for (const KernelSpec &kernel : bundle.kernels)
+    if (Status status = checkKernel(kernel, device); !status.ok())
+      return isForOther
+                 ? status.note("compile it again for " + device.chip.str())
+                 : status;
+  return Status::success();
+}
+
+namespace {
+/// How well a variant suits a device, the best the greatest.
+struct Suitability {
+  bool isForChip, isCubin;
+  Chip chip;
+
+  bool operator<(const Suitability &other) const {
+    if (isForChip != other.isForChip)
+      return other.isForChip;
+    if (isCubin != other.isCubin)
+      return other.isCubin;
+    return chip.isOlderThan(other.chip);
+  }
+};
+} // namespace
+
+/// Unset where the device does not run the variant, or has no room for it.
+static std::optional<Suitability> findSuitability(const Bundle &variant,
+                                                  const DeviceInfo &device) {
+  StatusOr<CodeChoice> code = chooseCode(variant, device);
+  if (!code.ok() || !checkLimits(variant, device).ok())
     return std::nullopt;
-  return choice->kind;
+  bool isCubin = code->kind == CodeChoice::Kind::Cubin;
+  return Suitability{isCubin || variant.ptx.chip.ptxRunsOn(device.chip),
+                     isCubin, variant.ptx.chip};
 }
 
 std::vector<size_t>
-flashcore::orderVariants(const std::vector<Bundle> &variants, Chip device) {
+flashcore::orderVariants(const std::vector<Bundle> &variants,
+                         const DeviceInfo &device) {
+  std::vector<std::optional<Suitability>> found;
   std::vector<size_t> order;
   for (size_t i = 0; i < variants.size(); ++i)
-    if (findCode(variants[i], device))
+    if (found.push_back(findSuitability(variants[i], device)); found[i])
       order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    auto codeOfA = findCode(variants[a], device),
-         codeOfB = findCode(variants[b], device);
-    if (codeOfA != codeOfB)
-      return codeOfA == CodeChoice::Kind::Cubin;
-    return variants[b].ptx.chip.isOlderThan(variants[a].ptx.chip);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return *found[b] < *found[a]; });
   return order;
 }
 
 size_t flashcore::chooseVariant(const std::vector<Bundle> &variants,
-                                std::optional<Chip> device) {
+                                const DeviceInfo *device) {
   std::vector<size_t> order =
       device ? orderVariants(variants, *device) : std::vector<size_t>();
   if (!order.empty())
@@ -101,22 +169,23 @@ size_t flashcore::chooseVariant(const std::vector<Bundle> &variants,
   return static_cast<size_t>(oldest - variants.begin());
 }
 
-StatusOr<CodeChoice> flashcore::chooseCode(const Bundle &bundle, Chip device) {
+StatusOr<CodeChoice> flashcore::chooseCode(const Bundle &bundle,
+                                           const DeviceInfo &device) {
   for (const CodeImage &cubin : bundle.cubins)
-    if (cubin.chip.cubinRunsOn(device))
+    if (cubin.chip.cubinRunsOn(device.chip))
       return CodeChoice{CodeChoice::Kind::Cubin, &cubin};
-  if (bundle.ptx.chip.ptxRunsOn(device))
+  if (device.runsEveryChip || bundle.ptx.chip.ptxRunsOn(device.chip))
     return CodeChoice{CodeChoice::Kind::PTX, &bundle.ptx};
 
   std::string cubins;
   for (const CodeImage &cubin : bundle.cubins)
     cubins += (cubins.empty() ? "" : ", ") + cubin.chip.str();
   return Status::error("expects a device that runs " + bundle.chip.str() +
-                       " code, but got " + device.str())
+                       " code, but got " + device.chip.str())
       .note("the bundle " + bundle.directory.string() + " holds PTX for " +
             bundle.ptx.chip.str() +
             (cubins.empty() ? " and no cubin" : " and cubins for " + cubins))
-      .note("compile it again for " + device.str());
+      .note("compile it again for " + device.chip.str());
 }
 
 uint64_t flashcore::fnv1a64(std::string_view bytes) {

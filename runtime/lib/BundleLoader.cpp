@@ -1160,7 +1160,7 @@ Bundle::loadVariants(const std::filesystem::path &directory) {
 }
 
 StatusOr<Bundle> Bundle::load(const std::filesystem::path &directory,
-                              std::optional<Chip> device) {
+                              const DeviceInfo *device) {
   StatusOr<std::vector<Bundle>> variants = loadVariants(directory);
   if (!variants.ok())
     return variants.status();

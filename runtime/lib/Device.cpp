@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What all devices share: the checks against the limits, so that a kernel that
-// cannot run is named with its numbers, not with the driver's "invalid value".
+// What all devices share: which variant of a bundle is loaded, and the checks
+// of a launch against what was loaded and the limits of the device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,51 +16,10 @@
 
 using namespace flashcore;
 
-static Status checkKernel(const KernelSpec &kernel, const DeviceInfo &device) {
-  const DeviceLimits &limits = device.limits;
-  std::string name = "kernel '" + kernel.name + "'";
-  int64_t staticBytes =
-      kernel.resources ? kernel.resources->staticSharedMemory : 0;
-  int64_t sharedBytes = kernel.dynamicSharedMemory + staticBytes;
-  if (sharedBytes > limits.sharedMemoryPerBlock)
-    return Status::error(name + " needs " + std::to_string(sharedBytes) +
-                         " bytes of shared memory per block, but " +
-                         device.name + " allows " +
-                         std::to_string(limits.sharedMemoryPerBlock))
-        .note("use fewer stages or a smaller BLOCK_N");
-  int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
-  if (threads > limits.threadsPerBlock)
-    return Status::error(name + " needs " + std::to_string(threads) +
-                         " threads per block, but " + device.name + " allows " +
-                         std::to_string(limits.threadsPerBlock))
-        .note("use fewer warps");
-  if (kernel.arguments.size() > MaxArguments)
-    return Status::error(name + " expects " +
-                         std::to_string(kernel.arguments.size()) +
-                         " arguments, but a launch passes at most " +
-                         std::to_string(MaxArguments));
-  auto maps = std::count_if(kernel.arguments.begin(), kernel.arguments.end(),
-                            [](const auto &each) {
-                              return each.kind == ArgumentSpec::Kind::TensorMap;
-                            });
-  if (static_cast<size_t>(maps) > MaxTensorMaps)
-    return Status::error(name + " expects " + std::to_string(maps) +
-                         " tensor maps, but a launch passes at most " +
-                         std::to_string(MaxTensorMaps));
-  for (size_t i = 0; i < 3; ++i)
-    if (kernel.block[i] > limits.block[i])
-      return Status::error(
-          name + " needs a block of " + std::to_string(kernel.block[i]) +
-          " threads in direction " + "xyz"[i] + ", but " + device.name +
-          " allows " + std::to_string(limits.block[i]));
-  return Status::success();
-}
-
 StatusOr<std::unique_ptr<LoadedModule>> Device::load(const Bundle &bundle) {
-  for (const KernelSpec &kernel : bundle.kernels)
-    if (Status status = checkKernel(kernel, deviceInfo); !status.ok())
-      return status;
-  StatusOr<CodeChoice> choice = chooseCode(bundle, deviceInfo.chip);
+  if (Status status = checkLimits(bundle, deviceInfo); !status.ok())
+    return status;
+  StatusOr<CodeChoice> choice = chooseCode(bundle, deviceInfo);
   if (!choice.ok())
     return choice.status();
   StatusOr<std::unique_ptr<LoadedModule>> module = loadCode(bundle, *choice);
@@ -70,11 +29,11 @@ StatusOr<std::unique_ptr<LoadedModule>> Device::load(const Bundle &bundle) {
 }
 
 StatusOr<LoadedVariant> Device::loadBest(const std::vector<Bundle> &variants) {
-  size_t best = chooseVariant(variants, deviceInfo.chip);
+  size_t best = chooseVariant(variants, &deviceInfo);
   StatusOr<std::unique_ptr<LoadedModule>> module = load(variants[best]);
   if (module.ok())
     return LoadedVariant{best, std::move(*module)};
-  for (size_t other : orderVariants(variants, deviceInfo.chip)) {
+  for (size_t other : orderVariants(variants, deviceInfo)) {
     if (other == best)
       continue;
     StatusOr<std::unique_ptr<LoadedModule>> next = load(variants[other]);

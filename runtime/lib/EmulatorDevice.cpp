@@ -68,10 +68,13 @@ public:
       : options(options) {
     deviceInfo.kind = "emulator";
     deviceInfo.name = "the PTX emulator";
-    // The newest chip that bundles are made for, with its limits: older code
-    // runs too, and ptxas has checked it against its own chip.
+    // Of several variants it takes that of a device of 9.0, whose blocks may
+    // have the most shared memory. A launch is held against the limit of the
+    // chip that its PTX is for.
     deviceInfo.chip.number = 90;
-    deviceInfo.limits.sharedMemoryPerBlock = 227 * 1024;
+    deviceInfo.runsEveryChip = true;
+    deviceInfo.limits.sharedMemoryPerBlock =
+        static_cast<int64_t>(emu::sharedBytesOf(deviceInfo.chip.str()));
     deviceInfo.limits.threadsPerBlock = 1024;
     deviceInfo.limits.block = {1024, 1024, 64};
     deviceInfo.limits.grid = {2147483647, 65535, 65535};

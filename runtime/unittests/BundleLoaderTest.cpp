@@ -1061,6 +1061,17 @@ TEST(ChipTest, parsesNamesAndRefusesOthers) {
                   std::string(name) + "'");
 }
 
+/// A device of a compute capability, with so much shared memory a block.
+static DeviceInfo deviceOf(int number, int64_t sharedBytes = 227 * 1024) {
+  DeviceInfo device;
+  device.name = "GPU";
+  device.chip.number = number;
+  device.limits.sharedMemoryPerBlock = sharedBytes;
+  device.limits.threadsPerBlock = 1024;
+  device.limits.block = {1024, 1024, 64};
+  return device;
+}
+
 /// Variants for sm_80 with a cubin for sm_86, and for sm_90.
 static json twoVariants() {
   json manifest = withVariants(testManifest());
@@ -1079,16 +1090,17 @@ static json twoVariants() {
 
 TEST_F(BundleLoaderTest, keepsTheVariantOfTheDevice) {
   writeBundle(scratch.path(), twoVariants());
-  auto chipFor = [&](std::optional<Chip> device) {
-    return Bundle::load(scratch.path(), device)->chip.str();
+  auto chipFor = [&](int number) {
+    DeviceInfo device = deviceOf(number);
+    return Bundle::load(scratch.path(), &device)->chip.str();
   };
-  EXPECT_EQ(chipFor(Chip{90, 0}), "sm_90");
-  EXPECT_EQ(chipFor(Chip{120, 0}), "sm_90");
-  EXPECT_EQ(chipFor(Chip{89, 0}), "sm_80");
-  EXPECT_EQ(chipFor(Chip{86, 0}), "sm_80"); // for its cubin
+  EXPECT_EQ(chipFor(90), "sm_90");
+  EXPECT_EQ(chipFor(120), "sm_90");
+  EXPECT_EQ(chipFor(89), "sm_80");
+  EXPECT_EQ(chipFor(86), "sm_80"); // for its cubin
   // What runs wherever any variant does, and what no error can name better.
-  EXPECT_EQ(chipFor(std::nullopt), "sm_80");
-  EXPECT_EQ(chipFor(Chip{75, 0}), "sm_80");
+  EXPECT_EQ(Bundle::load(scratch.path())->chip.str(), "sm_80");
+  EXPECT_EQ(chipFor(75), "sm_80");
 }
 
 TEST_F(BundleLoaderTest, ordersVariantsForADevice) {
@@ -1097,30 +1109,60 @@ TEST_F(BundleLoaderTest, ordersVariantsForADevice) {
   manifest["variants"].insert(manifest["variants"].begin(), ofOneChip);
   writeBundle(scratch.path(), manifest);
   std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
-  auto order = [&](Chip device) {
+  auto order = [&](const DeviceInfo &device) {
     std::string names;
     for (size_t i : orderVariants(variants, device))
       names += variants[i].chip.str() + " ";
     return names;
   };
-  EXPECT_EQ(order({90, 0}), "sm_90a sm_90 sm_80 ");
-  EXPECT_EQ(order({100, 0}), "sm_90 sm_80 ");
-  EXPECT_EQ(order({86, 0}), "sm_80 ");
-  EXPECT_EQ(order({75, 0}), "");
+  EXPECT_EQ(order(deviceOf(90)), "sm_90a sm_90 sm_80 ");
+  EXPECT_EQ(order(deviceOf(100)), "sm_90 sm_80 ");
+  EXPECT_EQ(order(deviceOf(86)), "sm_80 ");
+  EXPECT_EQ(order(deviceOf(75)), "");
   variants[1].cubins[0].chip = {90, 0};
-  EXPECT_EQ(order({90, 0}), "sm_80 sm_90a sm_90 ");
+  EXPECT_EQ(order(deviceOf(90)), "sm_80 sm_90a sm_90 ");
+}
+
+// A newer chip may have less shared memory than an older one: 12.0 than 9.0.
+TEST_F(BundleLoaderTest, passesOverVariantsThatADeviceHasNoRoomFor) {
+  writeBundle(scratch.path(), twoVariants());
+  std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
+  variants[1].kernels[0].dynamicSharedMemory = 192 * 1024;
+  DeviceInfo large = deviceOf(100), small = deviceOf(120, 99 * 1024);
+  EXPECT_EQ(chooseVariant(variants, &large), 1u);
+  EXPECT_EQ(chooseVariant(variants, &small), 0u);
+  EXPECT_EQ(orderVariants(variants, small), std::vector<size_t>{0});
+  // Nor is a cubin for the chip a reason.
+  variants[1].cubins = {{{120, 0}, "kernels.sm_120.cubin", ""}};
+  EXPECT_EQ(chooseVariant(variants, &small), 0u);
+  small.limits.threadsPerBlock = 64;
+  EXPECT_TRUE(orderVariants(variants, small).empty());
+}
+
+TEST_F(BundleLoaderTest, theEmulatorRunsWhatNoDeviceOfItsChipDoes) {
+  json manifest = twoVariants();
+  manifest["variants"][0]["chip"] = "sm_120";
+  writeBundle(scratch.path(), manifest);
+  std::vector<Bundle> variants = *Bundle::loadVariants(scratch.path());
+  DeviceInfo emulator = deviceOf(90);
+  EXPECT_EQ(orderVariants(variants, emulator), std::vector<size_t>{1});
+  EXPECT_FALSE(chooseCode(variants[0], emulator).ok());
+  emulator.runsEveryChip = true;
+  EXPECT_EQ(orderVariants(variants, emulator), (std::vector<size_t>{1, 0}));
+  EXPECT_EQ(chooseCode(variants[0], emulator)->str(), "PTX sm_120");
 }
 
 TEST_F(BundleLoaderTest, prefersACubinToANewerVariant) {
   json manifest = twoVariants();
   manifest["variants"][0]["cubins"][0]["chip"] = "sm_100";
   writeBundle(scratch.path(), manifest);
-  EXPECT_EQ(Bundle::load(scratch.path(), Chip{100, 0})->chip.str(), "sm_80");
+  DeviceInfo device = deviceOf(100);
+  EXPECT_EQ(Bundle::load(scratch.path(), &device)->chip.str(), "sm_80");
 }
 
 TEST_F(BundleLoaderTest, prefersTheVariantOfOneChip) {
   // For 9.0 alone, for 9.0 and newer, and for 8.9 and newer.
-  auto chipFor = [&](std::vector<const char *> chips, Chip device,
+  auto chipFor = [&](std::vector<const char *> chips, int number,
                      const char *cubin = nullptr) {
     json manifest = twoVariants(), newer = manifest["variants"][1];
     manifest["variants"] = json::array();
@@ -1134,19 +1176,20 @@ TEST_F(BundleLoaderTest, prefersTheVariantOfOneChip) {
       manifest["variants"].push_back(newer);
     }
     writeBundle(scratch.path(), manifest);
-    StatusOr<Bundle> bundle = Bundle::load(scratch.path(), device);
+    DeviceInfo device = deviceOf(number);
+    StatusOr<Bundle> bundle = Bundle::load(scratch.path(), &device);
     EXPECT_EQ(text(bundle), "");
     return bundle->chip.str();
   };
-  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {90, 0}), "sm_90a");
-  EXPECT_EQ(chipFor({"sm_90a", "sm_89"}, {90, 0}), "sm_90a");
-  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {100, 0}), "sm_89");
-  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {89, 0}), "sm_89");
-  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, {80, 0}), "sm_89");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, 90), "sm_90a");
+  EXPECT_EQ(chipFor({"sm_90a", "sm_89"}, 90), "sm_90a");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, 100), "sm_89");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, 89), "sm_89");
+  EXPECT_EQ(chipFor({"sm_89", "sm_90a"}, 80), "sm_89");
   for (const char *cubin : {(const char *)nullptr, "sm_90", "sm_90a"}) {
-    EXPECT_EQ(chipFor({"sm_90", "sm_90a"}, {90, 0}, cubin), "sm_90a");
-    EXPECT_EQ(chipFor({"sm_90a", "sm_90"}, {90, 0}, cubin), "sm_90a");
-    EXPECT_EQ(chipFor({"sm_90a", "sm_90"}, {100, 0}, cubin), "sm_90");
+    EXPECT_EQ(chipFor({"sm_90", "sm_90a"}, 90, cubin), "sm_90a");
+    EXPECT_EQ(chipFor({"sm_90a", "sm_90"}, 90, cubin), "sm_90a");
+    EXPECT_EQ(chipFor({"sm_90a", "sm_90"}, 100, cubin), "sm_90");
   }
 }
 
@@ -1181,9 +1224,9 @@ TEST_F(BundleLoaderTest, refusesVariantsOfOneChip) {
 
 TEST(ChooseCodeTest, prefersTheCubinAndFallsBackToPtx) {
   Bundle bundle = loadTestBundle();
-  EXPECT_EQ(chooseCode(bundle, Chip{89, 0})->str(), "cubin sm_89");
-  EXPECT_EQ(chooseCode(bundle, Chip{80, 0})->str(), "PTX sm_80");
-  EXPECT_EQ(chooseCode(bundle, Chip{90, 0})->str(), "PTX sm_80");
+  EXPECT_EQ(chooseCode(bundle, deviceOf(89))->str(), "cubin sm_89");
+  EXPECT_EQ(chooseCode(bundle, deviceOf(80))->str(), "PTX sm_80");
+  EXPECT_EQ(chooseCode(bundle, deviceOf(90))->str(), "PTX sm_80");
 }
 
 TEST(ChooseCodeTest, ptxWithASuffixIsNotPortable) {
@@ -1198,21 +1241,21 @@ TEST(ChooseCodeTest, codeOfOneChipRunsNowhereElse) {
   manifest["chip"] = "sm_90a";
   manifest["cubins"][0]["chip"] = "sm_90a";
   Bundle bundle = loadTestBundle(manifest);
-  EXPECT_EQ(chooseCode(bundle, Chip{90, 0})->str(), "cubin sm_90a");
+  EXPECT_EQ(chooseCode(bundle, deviceOf(90))->str(), "cubin sm_90a");
   for (int number : {80, 89, 100, 103, 120})
-    EXPECT_EQ(text(chooseCode(bundle, Chip{number, 0})),
+    EXPECT_EQ(text(chooseCode(bundle, deviceOf(number))),
               "expects a device that runs sm_90a code, but got sm_" +
                   std::to_string(number) +
                   "\n  note: the bundle test.fcb holds PTX for sm_90a and "
                   "cubins for sm_90a\n  note: compile it again for sm_" +
                   std::to_string(number));
   bundle.cubins.clear();
-  EXPECT_EQ(chooseCode(bundle, Chip{90, 0})->str(), "PTX sm_90a");
+  EXPECT_EQ(chooseCode(bundle, deviceOf(90))->str(), "PTX sm_90a");
 }
 
 TEST(ChooseCodeTest, refusesAnOlderDevice) {
   Bundle bundle = loadTestBundle();
-  EXPECT_EQ(text(chooseCode(bundle, Chip{75, 0})),
+  EXPECT_EQ(text(chooseCode(bundle, deviceOf(75))),
             "expects a device that runs sm_80 code, but got sm_75\n"
             "  note: the bundle test.fcb holds PTX for sm_80 and cubins for "
             "sm_89\n"

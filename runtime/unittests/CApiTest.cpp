@@ -125,6 +125,10 @@ TEST_F(CApiTest, asksALoadedGpu) {
   EXPECT_STREQ(flashcoreDeviceGetName(device), "Fake GPU");
   EXPECT_STREQ(flashcoreDeviceGetChip(device), "sm_90");
   EXPECT_EQ(flashcoreDeviceGetMultiprocessors(device), 58);
+  EXPECT_EQ(flashcoreDeviceGetSharedMemoryPerBlock(device), 101376);
+  EXPECT_EQ(flashcoreDeviceGetSharedMemoryPerBlock({nullptr}), 0);
+  EXPECT_TRUE(flashcoreDeviceRuns(device, bundle));
+  EXPECT_FALSE(flashcoreDeviceRuns(device, {nullptr}));
   FlashCoreModule module = load(device);
   EXPECT_STREQ(flashcoreModuleGetCode(module), "PTX sm_80");
   EXPECT_STREQ(flashcoreModuleGetLog(module), "info : Used 128 registers");
@@ -134,6 +138,18 @@ TEST_F(CApiTest, asksALoadedGpu) {
   EXPECT_EQ(flashcoreModuleGetKernelSharedBytes(module, 0), 49152 + 16);
   flashcoreDeviceDestroy(device);
   flashcoreModuleDestroy(module);
+}
+
+TEST_F(CApiTest, saysWhatAGpuHasNoRoomFor) {
+  FakeCuda fake;
+  nlohmann::json manifest = testManifest();
+  manifest["kernels"][0]["dynamic_shared_memory"] = 192 * 1024;
+  writeAndLoad(manifest);
+  FlashCoreDevice device = capi::wrapDevice(fake.open());
+  EXPECT_FALSE(flashcoreDeviceRuns(device, bundle));
+  FlashCoreModule module;
+  EXPECT_NE(take(flashcoreModuleLoad(device, bundle, &module)), "");
+  flashcoreDeviceDestroy(device);
 }
 
 TEST_F(CApiTest, launchesIntoTheStreamOfTheCaller) {

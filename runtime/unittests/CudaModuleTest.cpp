@@ -108,7 +108,21 @@ TEST_F(VariantsTest, refusesADeviceThatRunsNone) {
   device.reset();
   device = fake.open();
   EXPECT_EQ(text(device->loadBest(variants)),
-            text(chooseCode(variants[0], device->info().chip)));
+            text(chooseCode(variants[0], device->info())));
+}
+
+// 12.0 runs the PTX of sm_90, but gives a block as little as 8.9 does.
+TEST_F(VariantsTest, takesTheNewestThatTheDeviceHasRoomFor) {
+  fake.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 12;
+  device.reset();
+  device = fake.open();
+  variants[1].chip = variants[1].ptx.chip = {90, 0};
+  EXPECT_EQ(device->loadBest(variants)->variant, 1u);
+  variants[1].kernels[0].dynamicSharedMemory = 192 * 1024;
+  StatusOr<LoadedVariant> loaded = device->loadBest(variants);
+  ASSERT_EQ(text(loaded), "");
+  EXPECT_EQ(loaded->variant, 0u);
+  EXPECT_EQ(loaded->module->warning(), "");
 }
 
 TEST(CudaModuleTest, loadsThePtxOnANewerChip) {
@@ -183,7 +197,8 @@ TEST(CudaModuleTest, refusesSharedMemoryBeforeLoading) {
   EXPECT_EQ(load(fake, manifest),
             "kernel 'attention' needs 101392 bytes of shared memory per block, "
             "but Fake GPU allows 101376\n"
-            "  note: use fewer stages or a smaller BLOCK_N");
+            "  note: use fewer stages or a smaller BLOCK_N\n"
+            "  note: compile it again for sm_89");
   EXPECT_EQ(fake.calls("cuModuleLoadDataEx"), 0);
 }
 

@@ -771,7 +771,7 @@ protected:
     setPtx(manifest, std::string(copyPtx));
     ScratchDirectory scratch;
     writeBundle(scratch.path(), manifest);
-    auto loaded = Bundle::load(scratch.path(), device->info().chip);
+    auto loaded = Bundle::load(scratch.path(), &device->info());
     EXPECT_EQ(text(loaded), "");
     bundle = std::move(*loaded);
     auto made = device->load(bundle);

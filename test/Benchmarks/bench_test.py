@@ -259,6 +259,18 @@ class CommandTest(Folder):
         made = self.folder / "reference-dense-sm90-f16.fcb"
         self.assertEqual(package.read(made).chip, "sm_90")
 
+    def test_the_default_chip_is_one_that_the_card_runs(self):
+        toolchain = Toolchain(TOOLS, self.folder)
+        for card, chip in (
+            *(("sm_72", "sm_70"), ("sm_80", "sm_80"), ("sm_87", "sm_86")),
+            *(("sm_89", "sm_89"), ("sm_90", "sm_89"), ("sm_103", "sm_89")),
+            *(("sm_120", "sm_120"), ("sm_121", "sm_121"), ("sm_130", "sm_121")),
+        ):
+            self.assertEqual(bench.default_chip(card, toolchain), chip)
+        with self.assertRaisesRegex(UserError, "sm_70 or newer, but got sm_61"):
+            bench.default_chip("sm_61", toolchain)
+        self.assertEqual(bench.default_chip("sm_120"), "sm_89")
+
     def test_bad_files_are_errors(self):
         code, _, err = self.main("report", self.folder / "none.json")
         self.assertEqual(code, 2)

@@ -38,11 +38,12 @@ class Problem:
     head_dim: int
     causal: str
     kind: str  # of SHAPES
+    chip: str = ""  # that of the module by default, sm_89
 
     @property
     def name(self):
-        return "-".join([self.dtype, f"d{self.head_dim}", self.causal,
-                         self.kind])
+        return "-".join([*filter(None, [self.chip]), self.dtype,
+                         f"d{self.head_dim}", self.causal, self.kind])
 
     def compile(self, args, assemble):
         shape = SHAPES[self.kind]
@@ -52,6 +53,7 @@ class Problem:
         dims = dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=128, seqlen_k=256)
         return emulation.compile_launch(args.compiler, args.work_dir,
                                         self.name, mlir,
+                                        [f"--chip={self.chip or 'sm_89'}"],
                                         dims={} if shape else dims,
                                         assemble=assemble)
 
@@ -161,6 +163,7 @@ def problems():
         yield Problem(*point, "large")
     yield from itertools.starmap(Problem, itertools.product(
         ("f16",), (64, 128), ("dense", "causal"), ("small", "decode", "lse")))
+    yield Problem("f16", 128, "causal", "large", "sm_120")
     yield from FORMS
     yield from FEATURES
     yield from RUNGS

@@ -21,7 +21,7 @@ def load(name):
 fuzz = load("fuzz-configurations")
 opt = load("fuzz-opt")
 # The compiler is the one argument.
-CHIPS = fuzz.list_chips(sys.argv.pop(1))
+CHIPS = fuzz.compiler_lists.list_chips(sys.argv.pop(1))
 DRAWN = [fuzz.Generator(1, index, CHIPS).draw() for index in range(1500)]
 
 
@@ -190,6 +190,11 @@ class OptTest(unittest.TestCase):
         self.assertGreater(len(many), 30)
         data = opt.Mutator(random.Random(1), cases).bytes(b"MLIR" * 20)
         self.assertNotEqual(data, b"MLIR" * 20)
+
+    def test_pipelines_are_for_every_chip(self):
+        pipelines = " ".join(opt.Mutator(random.Random(i), ["y\n"], CHIPS).pipeline() for i in range(1000))
+        for chip in CHIPS:
+            self.assertRegex(pipelines, rf"chip={chip}\b")
 
     def test_every_edit_takes_every_text(self):
         for text in ("", "\n", "%a", "x = 1 : i32\n"):

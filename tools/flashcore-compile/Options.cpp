@@ -13,6 +13,7 @@
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
 #include "flashcore/Support/ErrorStream.h"
+#include "flashcore/Target/TargetInfo.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -73,6 +74,17 @@ template <typename T> struct Stored : cl::opt<T, /*ExternalStorage=*/true> {
   }
 };
 
+/// "sm_80, sm_90 or sm_90a": all there are.
+std::string nameChips() {
+  std::string text;
+  for (const TargetInfo &known : getTargets())
+    text += (text.empty()                     ? ""
+             : &known == &getTargets().back() ? " or "
+                                              : ", ") +
+            known.chip.str();
+  return text;
+}
+
 /// Made on first use and not with the process: in the multi-call executable
 /// other tools have options of the same names.
 struct CommandLine {
@@ -126,14 +138,21 @@ struct CommandLine {
                        cl::desc("Write a bundle with PTX only; needs no ptxas"),
                        cl::cat(inputAndOutput)};
 
-  cl::list<std::string> chips{
-      "chip", cl::CommaSeparated, cl::value_desc("chip,..."),
-      cl::desc("sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a "
-               "bundle several: "
-               "code for sm_90a runs on compute capability 9.0 alone, so that "
-               "sm_80,sm_90a is for all devices (default: that of the "
-               "#nvvm.target on other kernels of the "
-               "module, else sm_89)"),
+  std::string chipHelp =
+      nameChips() +
+      ", or for a bundle several, of which a device takes the newest that it "
+      "has room for: code for sm_90a runs on compute capability 9.0 alone, and "
+      "kernels for sm_80 and sm_90 may need more shared memory than 8.6, 8.9 "
+      "and 12.x have, so that sm_80,sm_86,sm_90a is for all from 8.0 on "
+      "(default: that of the #nvvm.target on other kernels of the module, else "
+      "sm_89)";
+  cl::list<std::string> chips{"chip", cl::CommaSeparated,
+                              cl::value_desc("chip,..."), cl::desc(chipHelp),
+                              cl::cat(target)};
+  Stored<bool> listChips{
+      "list-chips", cl::location(values.listChips),
+      cl::desc("Print the chips that kernels are made for, a line each, oldest "
+               "first, and stop"),
       cl::cat(target)};
   Stored<std::string> ptxasPath{
       "ptxas", cl::location(values.ptxas), cl::value_desc("path"),

@@ -263,6 +263,17 @@ static ExitCode listSchedules() {
   return Success;
 }
 
+/// The first word of a line is the chip, which scripts read.
+static ExitCode listChips() {
+  for (const TargetInfo &target : getTargets())
+    llvm::outs() << llvm::formatv(
+        "{0,-7} PTX {1}.{2}, {3} KiB of shared memory a block; schedules for "
+        "{4}\n",
+        target.chip, target.ptxVersion / 10, target.ptxVersion % 10,
+        target.sharedMemoryPerBlock / 1024, target.device.card);
+  return Success;
+}
+
 int flashcoreCompileMain(int argc, char **argv) {
   ToolInit init(argc, argv, "flashcore-compile");
   registerPassManagerCLOptions();
@@ -271,6 +282,8 @@ int flashcoreCompileMain(int argc, char **argv) {
     return fail(options.takeError());
   if (options->listSchedules)
     return listSchedules();
+  if (options->listChips)
+    return listChips();
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&runTool));
   return runTool(*options, programPath);

@@ -83,15 +83,20 @@ static void readFile(const char *name, char *text, size_t size) {
 static void testConstants(void) {
   EXPECT_TEXT(flashcoreGetVersion(), "flashcore 0...");
   EXPECT(contains(flashcoreGetVersion(), ", LLVM 22."));
-  EXPECT(flashcoreGetNumChips() == 7);
+  EXPECT(flashcoreGetNumChips() == 9);
   EXPECT_TEXT(flashcoreGetChip(0), "sm_70");
   EXPECT_TEXT(flashcoreGetChip(5), "sm_90");
   EXPECT_TEXT(flashcoreGetChip(6), "sm_90a");
-  EXPECT_TEXT(flashcoreGetChip(7), "");
-  EXPECT_TEXT(flashcoreGetChipFor("sm_90"), "sm_90a");
-  EXPECT_TEXT(flashcoreGetChipFor("sm_100"), "sm_90");
-  EXPECT_TEXT(flashcoreGetChipFor("sm_61"), "");
-  EXPECT_TEXT(flashcoreGetChipFor(0), "");
+  EXPECT_TEXT(flashcoreGetChip(8), "sm_121");
+  EXPECT_TEXT(flashcoreGetChip(9), "");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_90", 0, 0), "sm_90a");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_100", 0, 0), "sm_90");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_61", 0, 0), "");
+  EXPECT_TEXT(flashcoreGetChipFor(0, 0, 0), "");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_90", 0, 1), "sm_90");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_90", 0, 7), "");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_90", 99 * 1024, 0), "sm_89");
+  EXPECT_TEXT(flashcoreGetChipFor("sm_90", 99, 0), "");
 }
 
 static void testShape(void) {

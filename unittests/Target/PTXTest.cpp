@@ -39,17 +39,49 @@ TEST(PTXTest, leavesTheBackendAsItWas) {
   auto kernel = module->lookupSymbol<gpu::GPUModuleOp>("kernels");
 
   auto &options = llvm::cl::getRegisteredOptions();
-  ASSERT_TRUE(options.contains("nvptx-short-ptr"));
-  auto *shortPointers =
-      static_cast<llvm::cl::opt<bool> *>(options["nvptx-short-ptr"]);
-  for (bool value : {false, true}) {
-    shortPointers->setValue(value);
-    FailureOr<std::string> ptx = emitPTX(kernel, "sm_89", PTXStage::PTX);
-    ASSERT_TRUE(succeeded(ptx));
-    EXPECT_NE(ptx->find("st.shared.b32 \t[%r"), std::string::npos) << *ptx;
-    EXPECT_EQ(shortPointers->getValue(), value);
+  for (const char *name : {"nvptx-short-ptr", "nvptx-no-f32x2"}) {
+    ASSERT_TRUE(options.contains(name)) << name;
+    auto *option = static_cast<llvm::cl::opt<bool> *>(options[name]);
+    for (bool value : {true, false}) {
+      option->setValue(value);
+      FailureOr<std::string> ptx = emitPTX(kernel, "sm_89", PTXStage::PTX);
+      ASSERT_TRUE(succeeded(ptx));
+      EXPECT_NE(ptx->find("st.shared.b32 \t[%r"), std::string::npos) << *ptx;
+      EXPECT_EQ(option->getValue(), value) << name;
+    }
   }
-  shortPointers->setValue(false);
+}
+
+/// Whatever LLVM has for a chip, kernels for it are those of older ones.
+TEST(PTXTest, newerChipsHaveNoPairsOfFloats) {
+  DialectRegistry registry;
+  registry.insert<gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
+  registerPTXTranslations(registry);
+  MLIRContext context(registry);
+  auto module = parseSourceString<ModuleOp>(R"mlir(
+    gpu.module @kernels {
+      llvm.func @add(%p: !llvm.ptr<1>) attributes {nvvm.kernel} {
+        %x = llvm.load %p : !llvm.ptr<1> -> vector<2xf32>
+        %y = llvm.fadd %x, %x : vector<2xf32>
+        llvm.store %y, %p : vector<2xf32>, !llvm.ptr<1>
+        llvm.return
+      }
+    }
+  )mlir",
+                                            &context);
+  ASSERT_TRUE(module);
+  auto kernel = module->lookupSymbol<gpu::GPUModuleOp>("kernels");
+  for (auto [chip, version] :
+       {std::pair("sm_120", ".version 8.7\n"), {"sm_121", ".version 8.8\n"}}) {
+    FailureOr<std::string> ptx = emitPTX(kernel, chip, PTXStage::PTX);
+    ASSERT_TRUE(succeeded(ptx));
+    EXPECT_NE(ptx->find(version), std::string::npos) << *ptx;
+    EXPECT_NE(ptx->find(".target " + std::string(chip) + "\n"),
+              std::string::npos)
+        << *ptx;
+    EXPECT_NE(ptx->find("add.rn.f32 "), std::string::npos) << *ptx;
+    EXPECT_EQ(ptx->find("f32x2"), std::string::npos) << *ptx;
+  }
 }
 
 /// What nothing needs is as old as drivers that matter.

@@ -26,7 +26,8 @@ TEST(TargetInfo, KnowsNoOtherChip) {
 TEST(TargetInfo, ListsOldestChipFirst) {
   EXPECT_TRUE(llvm::is_sorted(
       getTargets(), [](const TargetInfo &older, const TargetInfo &newer) {
-        return older.chip < newer.chip;
+        return std::pair(older.capability, older.isChipSpecific) <
+               std::pair(newer.capability, newer.isChipSpecific);
       }));
 }
 
@@ -108,6 +109,20 @@ TEST(TargetInfo, FeaturesKeepANewerPTXVersion) {
   EXPECT_EQ(raisePTXFeature("+ptxas", 80), "+ptx80,+ptxas");
 }
 
+TEST(TargetInfo, BlackwellLimitsOfTheProgrammingGuide) {
+  for (const char *chip : {"sm_120", "sm_121"}) {
+    const TargetInfo *blackwell = lookupTarget(chip);
+    ASSERT_NE(blackwell, nullptr);
+    EXPECT_EQ(blackwell->sharedMemoryPerBlock, 99 * 1024);
+    EXPECT_EQ(blackwell->registersPerSM, 65536);
+    EXPECT_EQ(blackwell->maxThreadsPerSM, 48 * 32);
+    EXPECT_EQ(blackwell->maxBlocksPerSM, 24);
+    EXPECT_FALSE(blackwell->isChipSpecific);
+  }
+  EXPECT_EQ(getPTXVersion(*lookupTarget("sm_120"), 0), 87u);
+  EXPECT_EQ(getPTXVersion(*lookupTarget("sm_121"), 0), 88u);
+}
+
 TEST(TargetInfo, FindsTheTargetThatIsBestOnADevice) {
   auto find = [](llvm::StringRef device) {
     const TargetInfo *target = findTargetFor(device);
@@ -118,16 +133,35 @@ TEST(TargetInfo, FindsTheTargetThatIsBestOnADevice) {
   EXPECT_EQ(find("sm_89"), "sm_89");
   EXPECT_EQ(find("sm_90"), "sm_90a");
   EXPECT_EQ(find("sm_100"), "sm_90"); // what is for 9.0 alone runs nowhere else
-  EXPECT_EQ(find("sm_120"), "sm_90");
+  EXPECT_EQ(find("sm_120"), "sm_120");
+  EXPECT_EQ(find("sm_130"), "sm_121"); // nobody knows what it has
   for (const char *device : {"", "ampere", "sm_61", "90"})
     EXPECT_EQ(find(device), "none") << device;
 }
 
+// A driver says what a device has, whatever is known of its kind.
+TEST(TargetInfo, KernelsForADeviceStayWithinItsSharedMemory) {
+  auto find = [](llvm::StringRef device, int64_t kibibytes) {
+    std::string names;
+    for (const TargetInfo *target : findTargetsFor(device, kibibytes * 1024))
+      names += target->chip.str() + " ";
+    return names;
+  };
+  EXPECT_EQ(find("sm_90", 227), "sm_90a sm_90 sm_89 sm_86 sm_80 sm_75 sm_70 ");
+  EXPECT_EQ(find("sm_120", 99), "sm_120 sm_89 sm_86 sm_75 sm_70 ");
+  EXPECT_EQ(find("sm_130", 227),
+            "sm_121 sm_120 sm_90 sm_89 sm_86 sm_80 sm_75 sm_70 ");
+  EXPECT_EQ(find("sm_130", 64), "sm_75 ");
+  EXPECT_EQ(find("sm_90", 48), "");
+  EXPECT_EQ(find("sm_61", 99), "");
+  EXPECT_EQ(findTargetFor("sm_90", 48 * 1024), nullptr);
+}
+
 TEST(TargetInfo, UnknownChipMessageListsWhatThereIs) {
-  EXPECT_EQ(unknownChipMessage("sm_61"),
-            "unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, "
-            "sm_89, sm_90, "
-            "sm_90a; older chips have no tensor cores");
+  EXPECT_EQ(
+      unknownChipMessage("sm_61"),
+      "unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, "
+      "sm_89, sm_90, sm_90a, sm_120, sm_121; older chips have no tensor cores");
 }
 
 TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
@@ -139,7 +173,7 @@ TEST(TargetInfo, UnknownChipMessageNamesTheChipWhosePTXRuns) {
            ": compile for that";
   };
   EXPECT_EQ(advice("sm_100"), runs("sm_100", "sm_90"));
-  EXPECT_EQ(advice("sm_120a"), runs("sm_120a", "sm_90"));
+  EXPECT_EQ(advice("sm_120a"), runs("sm_120a", "sm_120"));
   EXPECT_EQ(advice("sm_100a"), runs("sm_100a", "sm_90"));
   EXPECT_EQ(advice("sm_87"), runs("sm_87", "sm_86"));
   EXPECT_EQ(advice("sm_61"), "older chips have no tensor cores");

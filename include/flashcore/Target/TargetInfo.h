@@ -4,11 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place for chip numbers. Source: CUDA C++ Programming Guide, section
-// "Compute Capabilities", table "Technical Specifications per Compute
-// Capability", and section "Arithmetic Instructions" for rates; NVIDIA's data
-// sheets of the usual cards for clocks and memory. What a chip multiplies at a
-// time is in Atoms.h.
+// The one place for chip numbers; what an SM has is in Capabilities.def, which
+// the emulator reads, too. Source of the rates: CUDA C++ Programming Guide,
+// section "Arithmetic Instructions"; of clocks and memory NVIDIA's data sheets
+// of the usual cards. What a chip multiplies at a time is in Atoms.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +18,9 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace mlir::flashcore {
 
@@ -39,8 +40,23 @@ struct TuningDevice {
   static constexpr int64_t specialOps = 16, sharedBytes = 128;
 };
 
+/// What an SM of a compute capability has.
+struct SMLimits {
+  /// Dynamic shared memory one block may ask for, in bytes.
+  int64_t sharedMemoryPerBlock;
+  /// Shared memory of one SM, in bytes.
+  int64_t sharedMemoryPerSM;
+  int64_t registersPerSM;
+  int64_t maxThreadsPerSM;
+  int64_t maxBlocksPerSM;
+};
+
+/// Of a compute capability that is known, 89 for 8.9, one that no kernels are
+/// made for among them; else null.
+const SMLimits *lookupLimits(unsigned capability);
+
 /// What kernels for a chip may use, on whatever card.
-struct TargetInfo {
+struct TargetInfo : SMLimits {
   llvm::StringLiteral chip;
   /// 89 for sm_89: its instructions are those of all lower numbers, too.
   unsigned capability;
@@ -49,13 +65,6 @@ struct TargetInfo {
   bool isChipSpecific;
   /// The oldest PTX ISA that knows the chip, times ten.
   unsigned ptxVersion;
-  /// Dynamic shared memory one block may ask for, in bytes.
-  int64_t sharedMemoryPerBlock;
-  /// Shared memory of one SM, in bytes.
-  int64_t sharedMemoryPerSM;
-  int64_t registersPerSM;
-  int64_t maxThreadsPerSM;
-  int64_t maxBlocksPerSM;
   /// The usual card, for which schedules are chosen.
   TuningDevice device;
 
@@ -100,10 +109,20 @@ llvm::ArrayRef<TargetInfo> getTargets();
 /// The target called `chip`, or null.
 const TargetInfo *lookupTarget(llvm::StringRef chip);
 
-/// The target whose code is best on a device: that of this chip alone, else the
-/// newest whose code newer chips run, too. Null for a name that is none, and a
-/// device that is older than all.
-const TargetInfo *findTargetFor(llvm::StringRef device);
+/// The targets whose kernels a device runs, whatever they ask for, best first:
+/// that of this chip alone, then those whose code newer chips run, too, the
+/// newest first. Those whose blocks may have more shared memory than the device
+/// gives one are left out. What it gives is `sharedMemoryPerBlock`, in bytes,
+/// as its driver says; else what is known of its capability, and without that
+/// enough. Empty for a name that is none, and a device that is older than all.
+std::vector<const TargetInfo *>
+findTargetsFor(llvm::StringRef device,
+               std::optional<int64_t> sharedMemoryPerBlock = std::nullopt);
+
+/// The first of them, or null.
+const TargetInfo *
+findTargetFor(llvm::StringRef device,
+              std::optional<int64_t> sharedMemoryPerBlock = std::nullopt);
 
 /// "unknown chip 'x': expects one of sm_80, ...": why `lookupTarget` failed.
 std::string unknownChipMessage(llvm::StringRef chip);

@@ -137,6 +137,24 @@ TEST(Lowering, ChecksLaunches) {
             "block, but the limit is 101376");
 }
 
+TEST(Lowering, SharedMemoryOfEachTarget) {
+  auto kibibytes = [](std::string_view target) {
+    return sharedBytesOf(target) / 1024;
+  };
+  for (const char *old : {"sm_52", "sm_61", "sm_", ""})
+    EXPECT_EQ(kibibytes(old), 48u) << old;
+  EXPECT_EQ(kibibytes("sm_70"), 96u);
+  EXPECT_EQ(kibibytes("sm_75"), 64u);
+  EXPECT_EQ(kibibytes("sm_80"), 163u);
+  EXPECT_EQ(kibibytes("sm_86"), 99u);
+  EXPECT_EQ(kibibytes("sm_87"), 163u);
+  EXPECT_EQ(kibibytes("sm_89"), 99u);
+  for (const char *large : {"sm_90", "sm_90a", "sm_100f", "sm_101", "sm_110"})
+    EXPECT_EQ(kibibytes(large), 227u) << large;
+  for (const char *newest : {"sm_120", "sm_120a", "sm_121"})
+    EXPECT_EQ(kibibytes(newest), 99u) << newest;
+}
+
 TEST(Lowering, AddressesInInitialisers) {
   std::string declarations =
       ".global .align 8 .u64 first[3] = {second, generic(third)+8, first+8};\n"

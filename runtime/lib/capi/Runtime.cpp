@@ -167,6 +167,15 @@ int64_t flashcoreDeviceGetMultiprocessors(FlashCoreDevice device) {
   const DeviceInfo *info = infoOf(device);
   return info ? info->limits.multiprocessors : 0;
 }
+int64_t flashcoreDeviceGetSharedMemoryPerBlock(FlashCoreDevice device) {
+  const DeviceInfo *info = infoOf(device);
+  return info ? info->limits.sharedMemoryPerBlock : 0;
+}
+bool flashcoreDeviceRuns(FlashCoreDevice device, FlashCoreBundle bundle) {
+  const DeviceInfo *info = infoOf(device);
+  return info && bundle.ptr &&
+         !orderVariants(shared<BundleState>(bundle)->variants, *info).empty();
+}
 
 /// Runs `body`, which returns a Status, on a device that is this thread's.
 template <typename F>

@@ -207,7 +207,7 @@ typedef enum FlashCoreEmuMma FLASHCORE_EMU_ENUM_TYPE {
   FlashCoreEmuMmaAuto,  /**< by the target of the module */
   FlashCoreEmuMmaPlain, /**< f32 fma, one product after the other */
   FlashCoreEmuMmaSm80,  /**< as sm_80, sm_86 and sm_89 round */
-  FlashCoreEmuMmaSm90   /**< as sm_90 rounds */
+  FlashCoreEmuMmaSm90   /**< as sm_90 rounds, and newer chips here */
 } FlashCoreEmuMma;
 
 /** The order of the warps of a CTA. */

@@ -15,6 +15,7 @@
 #include "flashcore/Emulator/Printable.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <numeric>
@@ -24,6 +25,14 @@ using namespace flashcore::emu;
 static constexpr uint64_t ctaTurn = 4'000'000;
 static constexpr size_t maxResidentCtas = 256;
 
+/// 89 of "sm_89", 90 of "sm_90a"; 0 for what is no chip.
+static unsigned numberOf(std::string_view target) {
+  unsigned number = 0;
+  if (target.starts_with("sm_"))
+    std::from_chars(target.data() + 3, target.data() + target.size(), number);
+  return number;
+}
+
 Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
                  const LaunchConfig &config, const LaunchOptions &options)
     : program(program), memory(memory), config(config), options(options),
@@ -32,8 +41,8 @@ Machine::Machine(const Program &program, DeviceMemory::Impl &memory,
     this->options.checks |= CheckRace;
   MmaRounding rounding = options.mma;
   if (rounding == MmaRounding::Auto)
-    rounding = program.target.starts_with("sm_90") ? MmaRounding::Sm90
-                                                   : MmaRounding::Sm80;
+    rounding =
+        numberOf(program.target) >= 90 ? MmaRounding::Sm90 : MmaRounding::Sm80;
   mmaModel.plain = rounding == MmaRounding::Plain;
   mmaModel.group = rounding == MmaRounding::Sm90 ? 16 : 8;
   mmaModel.fractionBits = rounding == MmaRounding::Sm90 ? 25 : 24;
@@ -52,16 +61,19 @@ static std::string shape(const Dim3 &dim) {
          std::to_string(dim.z);
 }
 
-/// Shared memory that a CTA may have on the chips of a .target, by what NVIDIA
-/// says of each compute capability.
-static uint64_t sharedLimitOf(std::string_view target) {
-  static constexpr std::pair<std::string_view, uint64_t> limits[] = {
-      {"sm_5", 48},   {"sm_6", 48},   {"sm_75", 64}, {"sm_7", 96},
-      {"sm_80", 163}, {"sm_87", 163}, {"sm_8", 99},  {"sm_12", 99}};
-  for (const auto &[chips, kibibytes] : limits)
-    if (target.starts_with(chips))
-      return kibibytes << 10;
-  return 227 << 10;
+/// Chips that the table lacks have what those before them have.
+uint64_t flashcore::emu::sharedBytesOf(std::string_view target) {
+  static constexpr std::pair<unsigned, uint64_t> limits[] = {
+#define FLASHCORE_CAPABILITY(number, sharedPerBlock, sharedPerSM, registers,   \
+                             threads, blocks)                                  \
+  {number, sharedPerBlock},
+#include "flashcore/Target/Capabilities.def"
+  };
+  uint64_t kibibytes = 48; // before 7.0
+  for (const auto &[chip, most] : limits)
+    if (chip <= numberOf(target))
+      kibibytes = most;
+  return kibibytes << 10;
 }
 
 Error Machine::checkShared() const {
@@ -72,7 +84,7 @@ Error Machine::checkShared() const {
   uint64_t limit = std::min<uint64_t>(options.maxSharedBytes, UINT32_MAX);
   std::string whose;
   if (!limit) {
-    limit = sharedLimitOf(program.target);
+    limit = sharedBytesOf(program.target);
     whose = " of " + program.target;
   }
   if (shared > limit)

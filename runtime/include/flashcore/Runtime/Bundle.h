@@ -14,8 +14,8 @@
 #ifndef FLASHCORE_RUNTIME_BUNDLE_H
 #define FLASHCORE_RUNTIME_BUNDLE_H
 
-#include "flashcore/Runtime/Chip.h"
 #include "flashcore/Runtime/DType.h"
+#include "flashcore/Runtime/DeviceInfo.h"
 #include "flashcore/Runtime/ScoreProgram.h"
 #include "flashcore/Runtime/Status.h"
 
@@ -243,11 +243,11 @@ struct AttentionSpec {
 class Bundle {
 public:
   /// Reads and validates the bundle in `directory`. Of several variants it
-  /// keeps that of `device`: the one with a cubin for it, else the newest whose
-  /// PTX it runs. Without a device, or when it runs none, that is the oldest,
-  /// whose PTX runs wherever that of any other does.
+  /// keeps that of `device`, the first that orderVariants names. Without a
+  /// device, or when it runs none, that is the oldest, whose PTX runs wherever
+  /// that of any other does.
   static StatusOr<Bundle> load(const std::filesystem::path &directory,
-                               std::optional<Chip> device = {});
+                               const DeviceInfo *device = nullptr);
   /// The same for each variant, in the order of the manifest.
   static StatusOr<std::vector<Bundle>>
   loadVariants(const std::filesystem::path &directory);
@@ -284,16 +284,20 @@ public:
   std::vector<KernelSpec> kernels;
 };
 
-/// The positions of the variants that `device` runs, best first: those with a
-/// cubin for it, then those whose PTX it assembles, the newest and those for
-/// fewer other chips first.
+/// Whether all kernels of a bundle stay within the limits of `device`.
+Status checkLimits(const Bundle &bundle, const DeviceInfo &device);
+
+/// The positions of the variants whose code `device` runs and whose kernels it
+/// has room for, best first: those with a cubin for it, then those whose PTX it
+/// assembles, the newest and those for fewer other chips first. So a device of
+/// a newer chip with less shared memory gets the newest that fits.
 std::vector<size_t> orderVariants(const std::vector<Bundle> &variants,
-                                  Chip device);
+                                  const DeviceInfo &device);
 
 /// The position of the best variant, as Bundle::load picks it: the oldest where
 /// no device is given, or it runs none.
 size_t chooseVariant(const std::vector<Bundle> &variants,
-                     std::optional<Chip> device);
+                     const DeviceInfo *device);
 
 /// The code of a bundle that a device will run.
 struct CodeChoice {
@@ -305,9 +309,9 @@ struct CodeChoice {
   std::string str() const;
 };
 
-/// Picks the cubin whose chip is `device`, else the PTX when `device` is not
-/// older than the variant's chip.
-StatusOr<CodeChoice> chooseCode(const Bundle &bundle, Chip device);
+/// Picks the cubin whose chip is the device's, else the PTX when the device is
+/// not older than the variant's chip, or runs that of all.
+StatusOr<CodeChoice> chooseCode(const Bundle &bundle, const DeviceInfo &device);
 
 /// The checksum of the manifest: 64-bit FNV-1a.
 uint64_t fnv1a64(std::string_view bytes);

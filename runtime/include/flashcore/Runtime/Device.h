@@ -19,25 +19,6 @@
 
 namespace flashcore {
 
-struct DeviceLimits {
-  /// Dynamic and static shared memory of one block, after opting in.
-  int64_t sharedMemoryPerBlock = 0;
-  int64_t threadsPerBlock = 0;
-  std::array<int64_t, 3> block = {};
-  std::array<int64_t, 3> grid = {};
-  int64_t l2Bytes = 0;
-  int64_t multiprocessors = 0;
-};
-
-struct DeviceInfo {
-  std::string kind; ///< "cuda"
-  std::string name; ///< "NVIDIA H100"
-  Chip chip;
-  DeviceLimits limits;
-  /// Whether the device itself reports each access outside a buffer.
-  bool checksBounds = false;
-};
-
 /// What a kernel uses on this device; for PTX it is known only after loading.
 struct LoadedKernelInfo {
   int64_t registers = 0;

@@ -49,7 +49,7 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op unknown chip 'sm_100': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; sm_100 runs the PTX that is made for sm_90: compile for that}}
+  // expected-error-re @below {{'gpu.func' op unknown chip 'sm_100': expects one of sm_70, {{.*}}; sm_100 runs the PTX that is made for sm_90: compile for that}}
   gpu.func @chip_that_is_too_new() kernel attributes {fcgpu.schedule = #schedule} {
     gpu.return
   }
@@ -62,7 +62,7 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op unknown chip 'sm_61': expects one of sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips have no tensor cores}}
+  // expected-error-re @below {{'gpu.func' op unknown chip 'sm_61': expects one of sm_70, {{.*}}; older chips have no tensor cores}}
   gpu.func @unknown_chip() kernel attributes {fcgpu.schedule = #schedule} {
     gpu.return
   }

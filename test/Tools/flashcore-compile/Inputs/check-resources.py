@@ -15,17 +15,11 @@ import subprocess
 import sys
 
 # The package's reader of bundles, which needs no build of the package.
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[4] / "python/flashcore"))
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+sys.path += [str(ROOT / "python/flashcore"), str(ROOT / "scripts")]
 
+import compiler_lists
 from bundle import Bundle
-
-# Bytes that one block may have.
-SHARED_MEMORY_LIMITS = {
-    "sm_80": 163 * 1024,
-    "sm_86": 99 * 1024,
-    "sm_89": 99 * 1024,
-    "sm_90": 227 * 1024,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,10 +99,26 @@ def features():
             for d, dynamic, feature in itertools.product((40, 64, 128, 256), (False, True), FEATURES)]
 
 
-def chips():
+def with_warps(chips):
+    """Those that ptxas knows and whose warps multiply both types, with what newer chips run, too."""
+    return [chip for chip in chips if chip[-1].isdigit() and chip_number(chip) >= 80]
+
+
+def chips(known):
+    """Those of other limits than sm_89 in full, of those of the same limits the largest."""
     kinds = ({"clauses": CAUSAL}, FEATURES[-1])
-    return [Problem(d, dtype="bf16", chip=chip, dynamic=True, **kind)
-            for chip, d, kind in itertools.product(("sm_80", "sm_86", "sm_90"), (40, 64, 128, 256), kinds)]
+    others = [chip for chip in with_warps(known) if chip != "sm_89"]
+    full = [chip for chip in others if chip_number(chip) <= 90]
+    return ([Problem(d, dtype="bf16", chip=chip, dynamic=True, **kind)
+             for chip, d, kind in itertools.product(full, (40, 64, 128, 256), kinds)]
+            + [Problem(d, dtype="bf16", chip=chip, dynamic=True, clauses=CAUSAL)
+               for chip, d in itertools.product([chip for chip in others if chip not in full], (128, 256))])
+
+
+def head_dims(known):
+    """Every head_dim of whole chunks of 16 bytes on every chip: too many for CI."""
+    return [Problem(d, dtype=dtype, chip=chip, clauses=mask, dynamic=True)
+            for chip, d, dtype, mask in itertools.product(with_warps(known), range(8, 257, 8), ("f16", "bf16"), MASKS)]
 
 
 def few_rows():
@@ -120,16 +130,17 @@ def few_rows():
 
 
 GRIDS = {
-    "f16": lambda: multiples_of_16("f16"),
-    "bf16": lambda: multiples_of_16("bf16"),
-    "shapes": shapes,
-    "features": features,
+    "f16": lambda known: multiples_of_16("f16"),
+    "bf16": lambda known: multiples_of_16("bf16"),
+    "shapes": lambda known: shapes(),
+    "features": lambda known: features(),
     "chips": chips,
-    "few-rows": few_rows,
+    "few-rows": lambda known: few_rows(),
+    "head-dims": head_dims,
 }
 
 
-def check(compiler, work_dir, problem):
+def check(compiler, work_dir, limit, problem):
     """Returns what is wrong with one kernel, or None."""
     name = problem.name()
     bundle = work_dir / f"{name}.fcb"
@@ -145,7 +156,6 @@ def check(compiler, work_dir, problem):
         if resources.spills != 0:
             return f"{name}: expects no spills, but got {resources}"
         shared = kernel.shared_memory
-        limit = SHARED_MEMORY_LIMITS[problem.chip]
         # A merge has none.
         if not (0 if number else 1) <= shared <= limit:
             return f"{name}: expects at most {limit} bytes of shared memory, but got {shared}"
@@ -156,8 +166,9 @@ def main():
     compiler, work_dir, grid = sys.argv[1:]
     work_dir = pathlib.Path(work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
+    limits = compiler_lists.shared_memory_limits(compiler)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        checks = [pool.submit(check, compiler, work_dir, problem) for problem in GRIDS[grid]()]
+        checks = [pool.submit(check, compiler, work_dir, limits[problem.chip], problem) for problem in GRIDS[grid](list(limits))]
     problems = [c.result() for c in checks if c.result()]
     print("\n".join(problems))
     print(f"{len(checks)} kernels, {len(problems)} problems")

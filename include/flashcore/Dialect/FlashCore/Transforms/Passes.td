@@ -50,7 +50,7 @@ def ConfigurePass : Pass<"flashcore-configure"> {
   // ConfigurePassOptions in Passes.h.
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"\"",
-           "Target chip: sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a; empty takes that of the "
+           "Target chip, one of those that flashcore-compile --list-chips prints; empty takes that of the "
            "#nvvm.target on the module's kernels, or sm_89 without one">,
     Option<"tuningFile", "tuning-file", "std::string", /*default=*/"\"\"",
            "Take what the other options leave open from this file of "

@@ -158,7 +158,7 @@ enum class MmaRounding : uint8_t {
   Auto,  // by the target of the module
   Plain, // f32 fma, one product after the other; fastest
   Sm80,  // steps of 8 products, 24 fraction bits (sm_80, sm_86, sm_89)
-  Sm90,  // one step of 16 products, 25 fraction bits
+  Sm90,  // one step of 16 products, 25 fraction bits (sm_90 and newer)
 };
 enum class Schedule : uint8_t { Sequential, Skewed, Random };
 enum class AsyncMode : uint8_t { Lazy, Eager, Random };
@@ -170,6 +170,10 @@ enum class SharedBase : uint8_t {
 
 /// More threads than this are refused as a slip of the pen.
 inline constexpr unsigned maxThreads = 1024;
+
+/// Shared memory, in bytes, that a CTA may have on the chips of a .target, such
+/// as "sm_89".
+uint64_t sharedBytesOf(std::string_view target);
 
 struct LaunchOptions {
   unsigned checks = CheckAll;
