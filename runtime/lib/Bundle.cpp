@@ -65,18 +65,24 @@ std::string CodeChoice::str() const {
   return (kind == Kind::Cubin ? "cubin " : "PTX ") + image->chip.str();
 }
 
-static Status checkKernel(const KernelSpec &kernel, const DeviceInfo &device) {
+static Status checkKernel(const KernelSpec &kernel, Chip chip,
+                          const DeviceInfo &device) {
   const DeviceLimits &limits = device.limits;
   std::string name = "kernel '" + kernel.name + "'";
   int64_t staticBytes =
       kernel.resources ? kernel.resources->staticSharedMemory : 0;
   int64_t sharedBytes = kernel.dynamicSharedMemory + staticBytes;
-  if (sharedBytes > limits.sharedMemoryPerBlock)
-    return Status::error(name + " needs " + std::to_string(sharedBytes) +
-                         " bytes of shared memory per block, but " +
-                         device.name + " allows " +
-                         std::to_string(limits.sharedMemoryPerBlock))
-        .note("use fewer stages or a smaller BLOCK_N");
+  if (sharedBytes > limits.sharedMemoryPerBlock) {
+    Status status =
+        Status::error(name + " needs " + std::to_string(sharedBytes) +
+                      " bytes of shared memory per block, but " + device.name +
+                      " allows " + std::to_string(limits.sharedMemoryPerBlock));
+    status.note("use fewer stages or a smaller BLOCK_N");
+    // What other chips have may be more than the device has.
+    if (chip.number != device.chip.number && !device.runsEveryChip)
+      status.note("compile it again for " + device.chip.str());
+    return status;
+  }
   int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
   if (threads > limits.threadsPerBlock)
     return Status::error(name + " needs " + std::to_string(threads) +
@@ -106,13 +112,9 @@ static Status checkKernel(const KernelSpec &kernel, const DeviceInfo &device) {
 }
 
 Status flashcore::checkLimits(const Bundle &bundle, const DeviceInfo &device) {
-  bool isForOther =
-      bundle.chip.number != device.chip.number && !device.runsEveryChip;
   for (const KernelSpec &kernel : bundle.kernels)
-    if (Status status = checkKernel(kernel, device); !status.ok())
-      return isForOther
-                 ? status.note("compile it again for " + device.chip.str())
-                 : status;
+    if (Status status = checkKernel(kernel, bundle.chip, device); !status.ok())
+      return status;
   return Status::success();
 }
 

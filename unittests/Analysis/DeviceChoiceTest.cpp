@@ -121,8 +121,7 @@ TEST(DeviceChoice, DefaultsFitTheDeviceAndNoOlderOnesAreOfABetterClass) {
 // What the table of capabilities is for: by its age alone 12.0 would get
 // kernels that it cannot launch, if nothing were made for it.
 TEST(DeviceChoice, KernelsOfOlderChipsDoNotAllFit) {
-  ScheduleChoice hopper =
-      choose(makeProblem(256, 256), *lookupTarget("sm_90"));
+  ScheduleChoice hopper = choose(makeProblem(256, 256), *lookupTarget("sm_90"));
   EXPECT_GT(getSharedMemoryBytes(makeProblem(256, 256), hopper),
             lookupLimits(120)->sharedMemoryPerBlock);
 }
