@@ -228,7 +228,7 @@ static void testBadOptions(void) {
   EXPECT_ERROR(flashcoreCompileOptionsSetChips(options, "sm_89,gfx90a"),
                "unknown chip 'gfx90a': expects one of sm_70, sm_75, sm_80, "
                "sm_86, sm_89, "
-               "sm_90, sm_90a");
+               "sm_90, sm_90a, sm_120, sm_121");
   EXPECT_ERROR(flashcoreCompileOptionsSetChips(options, ""),
                "unknown chip '': expects one of ...");
   EXPECT_ERROR(flashcoreCompileOptionsSetSchedule(options, "--block-n", "64"),
@@ -302,7 +302,8 @@ static void testBadModules(void) {
                        "}\n",
                        noOptions, &c),
                "test.mlir:2:1: error: unknown chip 'sm_61': expects one of "
-               "sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a; older chips "
+               "sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, "
+               "sm_121; older chips "
                "have no tensor cores\n"
                "  note: test.mlir:3:3: the chip comes from the target of this "
                "module; the option chip names another");

@@ -91,7 +91,9 @@ TEST(OrderChips, NamesWhatIsWrong) {
   };
   EXPECT_EQ(message({"sm_80", "sm_89", "sm_80"}),
             "expects each chip once, but got sm_80 twice");
-  EXPECT_EQ(message({"gfx90a"}), "unknown chip 'gfx90a': expects one of sm_70, "
-                                 "sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a");
+  EXPECT_EQ(message({"gfx90a"}),
+            "unknown chip 'gfx90a': expects one of sm_70, "
+            "sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, "
+            "sm_121");
 }
 } // namespace
