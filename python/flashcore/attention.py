@@ -261,16 +261,10 @@ def attention(
             alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, words,
             k_new, v_new, rotary_cos, rotary_sin,
         ]  # fmt: skip
-        options = make_options(
-            causal, window, softcap, scale, lse, layout, schedule, device, static, scores
-        )
-        has_few = _has_few_queries(max_seqlen_q, cu_seqlens_q)
-        options = replace(
-            options,
-            dropout=dropout,
-            rotary_interleaved=rotary_interleaved,
-            has_few_queries=has_few,
-        )
+        options = _options_beside(
+            window, causal, softcap, scale, lse, layout, schedule, device, static, scores,
+            dropout, rotary_interleaved, _has_few_queries(max_seqlen_q, cu_seqlens_q),
+        )  # fmt: skip
         if block_mask is not None:
             from flashcore.blocks import read_blocks
 
@@ -368,21 +362,32 @@ def _make_is_traced(torch: Any) -> Callable[[Any], bool]:
     return is_traced
 
 
-_calls_of_options: Dict[Options, "_core.Call"] = {}
+#: By options, regions and what these read.
+_calls_of_options: Dict[Any, "_core.Call"] = {}
 #: A program with more sets of options starts over.
 _MAX_CALLS = 1024
 
 
-def call_for(options: Options) -> "_core.Call":
-    """What runs attention with these options, as ``run(q, k, v, bias, out, stream)``."""
-    call = _calls_of_options.get(options)
+def call_for(
+    options: Options,
+    regions: "Optional[Regions]" = None,
+    captured: "Tuple[Tensor, ...]" = (),
+) -> "_core.Call":
+    """What runs attention with these options, as ``run(q, k, v, bias, out, stream)``.
+
+    regions, captured: in the place of those of the options, if there are any.
+    """
+    key = options, regions, captured
+    call = _calls_of_options.get(key)
     if call is None:
         from flashcore.resolve import resolve
 
+        if regions is not None:
+            options = replace(options, regions=regions, captured=captured)
         if len(_calls_of_options) >= _MAX_CALLS:
             _calls_of_options.clear()
         call = _core.make_call(partial(resolve, options), options.refuses_gradients)
-        _calls_of_options[options] = call
+        _calls_of_options[key] = call
     return call
 
 
@@ -432,6 +437,44 @@ def make_options(
         expect_one_of("device", device, DEVICES),
         read("static", static),
         scores=expect_one_of("scores", scores, (None, *STAGES)),
+    )
+
+
+#: Types of options that never change, and are the same where they are equal and of one type.
+_PLAIN = frozenset((type(None), bool, int, float, str))
+#: Options of :func:`_options_beside` that were checked before, by their values and types.
+_known_options: Dict[Any, Options] = {}
+
+
+def _options_beside(window: Window, *others: Any) -> Options:
+    """The options of a call with functions or clauses.
+
+    others: the other arguments of :func:`make_options`, in its order, then dropout,
+        rotary_interleaved and has_few_queries as :class:`Options` has them.
+
+    To check them takes longer than all else of a call whose options were seen before.
+    """
+    sides = window if type(window) is tuple else (window,)
+    kinds = tuple(map(type, (*sides, *others)))
+    if not _PLAIN.issuperset(kinds):
+        return _make_options_beside(window, *others)
+    key = window, others, kinds
+    options = _known_options.get(key)
+    if options is None:
+        options = _make_options_beside(window, *others)
+        if len(_known_options) >= _MAX_CALLS:
+            _known_options.clear()
+        _known_options[key] = options
+    return options
+
+
+def _make_options_beside(window: Window, causal: Any, *others: Any) -> Options:
+    *given, dropout, rotary_interleaved, has_few_queries = others
+    return replace(
+        make_options(causal, window, *given),
+        dropout=dropout,
+        rotary_interleaved=rotary_interleaved,
+        has_few_queries=has_few_queries,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any, Dict, List
 
 from flashcore import _core
@@ -12,7 +11,7 @@ from flashcore.attention import Options, call_for, run_on_stream
 from flashcore.clauses import CLAUSES, Beside, expect_pairs, of_words
 from flashcore.clauses import prepare as prepare_clause
 from flashcore.errors import GradientError, UnsupportedError
-from flashcore.regions import Mod, trace_mods
+from flashcore.regions import Mod, Regions, trace_mods
 from flashcore.resolve import read_captured, reading
 from flashcore.scalars import Capture
 
@@ -38,10 +37,12 @@ def run(
     if options.blocks:
         _expect_no_blocks_with(options, beside)
     traced = trace_mods(score_mod, mask_mod)
-    _refuse_gradients([q, k, v, bias, *beside, *(capture.array for capture in traced.captures)])
-    clauses = tuple(name for name in CLAUSES if getattr(beside, name) is not None)
+    given = {name: array for name, array in zip(Beside._fields, beside) if array is not None}
+    captures = [capture.array for capture in traced.captures]
+    _refuse_gradients([q, k, v, bias, *given.values(), *captures])
+    clauses = tuple(name for name in CLAUSES if name in given)
     tensors = (
-        *(prepare_clause(name, getattr(beside, name)) for name in clauses),
+        *(prepare_clause(name, given[name]) for name in clauses),
         *(_prepare(capture, q) for capture in traced.captures),
     )
     names = [CLAUSES[name].tensor for name in clauses]
@@ -49,9 +50,10 @@ def run(
     places = tuple(read_captured(*each, options.layout) for each in zip(names, tensors))
     named = dict(zip((*clauses, *names[len(clauses) :]), tensors))
     _expect_own_memory(beside, {"q": q, "k": k, "v": v, "bias": bias}, named, out)
-    in_text = tuple(name for name in clauses if name not in of_words(beside))
-    regions = replace(traced.regions, clauses=in_text)
-    call = call_for(replace(options, regions=regions, captured=places))
+    words = of_words(beside)
+    in_text = tuple(name for name in clauses if name not in words)
+    regions = Regions(traced.regions.text, traced.regions.captures, in_text)
+    call = call_for(options, regions, places)
     with reading(tensors):
         if stream is None:
             return call.run(q, k, v, bias, out, None)
@@ -66,6 +68,8 @@ def _expect_own_memory(
     named: what clauses and functions read. Of out with q, k, v and bias, ``_core.Call``
     sees to that.
     """
+    if out is None and beside.k_new is None:
+        return
     outputs = dict(zip(("out", "the lse of out"), out if isinstance(out, tuple) else (out,)))
     pairs = [(output, other) for output in outputs for other in named if out is not None]
     if beside.k_new is not None:

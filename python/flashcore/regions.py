@@ -87,6 +87,9 @@ class TracedMods:
     regions: Regions
 
 
+_NO_MODS = TracedMods(None, None, (), Regions("", ()))
+
+
 def trace(score_mod: Optional[Mod] = None, mask_mod: Optional[Mod] = None) -> str:
     """The regions of MLIR that functions become, for a look at them.
 
@@ -101,6 +104,8 @@ def trace(score_mod: Optional[Mod] = None, mask_mod: Optional[Mod] = None) -> st
 
 def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
     """Calls both functions with values that record."""
+    if score_mod is None and mask_mod is None:
+        return _NO_MODS
     captures = Captures()
     score = None if score_mod is None else _trace_one("score_mod", score_mod, captures)
     mask = None if mask_mod is None else _trace_one("mask_mod", mask_mod, captures)

@@ -328,7 +328,10 @@ static bool allocate(const Allocation &allocation, PyObject *q,
   if (argument.object || !allocation)
     return true;
   owner = allocation.allocate(q);
-  return owner && argument.read(owner.get(), "an output", Py_None);
+  argument.object = owner.get();
+  return owner && readAllocated(argument.object, "an output", Py_None,
+                                argument.producer, argument.view,
+                                argument.lease);
 }
 
 /// Strides of axes of size 1 mean nothing.

@@ -526,14 +526,23 @@ static bool refuse(PyObject *object, const char *name) {
   return false;
 }
 
-bool flashcore::python::readTensor(PyObject *object, const char *name,
-                                   PyObject *stream, const Producer *&producer,
-                                   TensorView &view, Lease &lease) {
+bool flashcore::python::readAllocated(PyObject *object, const char *name,
+                                      PyObject *stream,
+                                      const Producer *&producer,
+                                      TensorView &view, Lease &lease) {
   producer = producerOf(object);
   if (!producer || !readAs(object, *producer, stream, view, lease))
     return refuse(object, name);
   if (view.pointer == 0 && hasElements(view))
     return refuse(object, name);
+  return true;
+}
+
+bool flashcore::python::readTensor(PyObject *object, const char *name,
+                                   PyObject *stream, const Producer *&producer,
+                                   TensorView &view, Lease &lease) {
+  if (!readAllocated(object, name, stream, producer, view, lease))
+    return false;
   int other = isNegative(object, *producer);
   return other == 0 || refuse(object, name);
 }

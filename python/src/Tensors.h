@@ -87,6 +87,10 @@ inline const Producer *producerOf(PyObject *object) {
 /// flashcore.arrays lists what.
 bool readTensor(PyObject *object, const char *name, PyObject *stream,
                 const Producer *&producer, TensorView &view, Lease &lease);
+/// The same of an array that its library has just allocated: PyTorch is not
+/// asked for a negative bit, which takes as long as all the rest.
+bool readAllocated(PyObject *object, const char *name, PyObject *stream,
+                   const Producer *&producer, TensorView &view, Lease &lease);
 /// Whether PyTorch would record gradients of `object`; -1 with an exception.
 int needsGradient(PyObject *object, const Producer &producer);
 
