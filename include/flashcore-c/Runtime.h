@@ -207,6 +207,18 @@ flashcorePlanLaunch(FlashCorePlan plan, const uint64_t *pointers,
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcorePlanCheckOverlaps(FlashCorePlan plan, const uint64_t *pointers);
 
+/** Whether an element of one tensor has a byte of an element of the other, of
+ *  which launches write one. Elements are of `bytesOfA` and `bytesOfB` bytes,
+ *  and `pointerOfA` and `pointerOfB`, of any memory, are those of element
+ *  (0, ..., 0); strides may be negative here. Tensors may lie in each other's
+ *  gaps, as the parts of a packed qkv do. Names are not looked at. Where
+ *  finding out would take long, it is true; a null pointer, a size or a number
+ *  of bytes below 0 is, too. */
+FLASHCORE_CAPI_EXPORT bool
+flashcoreTensorsShareBytes(const FlashCoreTensor *a, uint64_t pointerOfA,
+                           int64_t bytesOfA, const FlashCoreTensor *b,
+                           uint64_t pointerOfB, int64_t bytesOfB);
+
 /*===----------------------------------------------------------------------===*\
 |* The reference                                                              *|
 \*===----------------------------------------------------------------------===*/

@@ -250,8 +250,11 @@ def schedule_of(options: object) -> Schedule:
     """
     if options is None:
         return ()
-    pairs = options.items() if isinstance(options, dict) else options
-    if isinstance(pairs, Iterable) and not isinstance(pairs, str) and not is_array(pairs):
+    pairs = list(options.items()) if isinstance(options, dict) else options
+    # What is a list is not asked further: PyTorch before 2.11 cannot trace the questions.
+    if isinstance(pairs, (list, tuple)) or (
+        isinstance(pairs, Iterable) and not isinstance(pairs, str) and not is_array(pairs)
+    ):
         listed = list(pairs)
         if all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in listed):
             return tuple(sorted((_name_of(name), _choice_of(name, x)) for name, x in listed))

@@ -18,7 +18,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Overlap.h"
 #include "Parts.h"
 #include "Runtime.h"
 #include "Tensors.h"
@@ -329,9 +328,9 @@ static bool allocate(const Allocation &allocation, PyObject *q,
     return true;
   owner = allocation.allocate(q);
   argument.object = owner.get();
-  return owner && readAllocated(argument.object, "an output", Py_None,
-                                argument.producer, argument.view,
-                                argument.lease);
+  return owner &&
+         readAllocated(argument.object, "an output", Py_None, argument.producer,
+                       argument.view, argument.lease);
 }
 
 /// Strides of axes of size 1 mean nothing.

@@ -11,7 +11,7 @@
 
 #include "Tensors.h"
 
-#include "Overlap.h"
+#include "flashcore-c/Runtime.h"
 
 #include <algorithm>
 #include <cstring>
@@ -405,6 +405,11 @@ static bool readTorchType(PyObject *object, TensorView &view) {
   const char *name = text ? textOf(text.get()) : nullptr;
   if (!name)
     return false;
+  // Those are qint8, quint8 and others, of which the memory is no number.
+  if (!std::strncmp(name, "torch.q", std::strlen("torch.q"))) {
+    PyErr_Format(PyExc_TypeError, "expects plain numbers, but got %s", name);
+    return false;
+  }
   const std::pair<const char *, dlpack::DataType> known[] = {
       {"torch.float16", {dlpack::Float, 16, 1}},
       {"torch.bfloat16", {dlpack::BFloat, 16, 1}},
@@ -616,6 +621,19 @@ static PyObject *getSizes(const int64_t *values, int32_t rank) {
 
 static TensorView &tensorOf(PyObject *self) {
   return Boxed<View>::get(self).tensor;
+}
+
+bool flashcore::python::overlap(const TensorView &a, const TensorView &b) {
+  if (a.rank > maxRank || b.rank > maxRank || a.dtype.bits == 0 ||
+      b.dtype.bits == 0)
+    return false; // others refuse these
+  auto toTensor = [](const TensorView &view) {
+    return FlashCoreTensor{nullptr, view.sizes, view.strides,
+                           static_cast<size_t>(view.rank)};
+  };
+  FlashCoreTensor ofA = toTensor(a), ofB = toTensor(b);
+  return flashcoreTensorsShareBytes(&ofA, a.pointer, (a.dtype.bits + 7) / 8,
+                                    &ofB, b.pointer, (b.dtype.bits + 7) / 8);
 }
 
 /// DLPack's name of the type, or for others what the library calls it.

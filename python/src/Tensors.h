@@ -94,6 +94,11 @@ bool readAllocated(PyObject *object, const char *name, PyObject *stream,
 /// Whether PyTorch would record gradients of `object`; -1 with an exception.
 int needsGradient(PyObject *object, const Producer &producer);
 
+/// Whether an element of one tensor has a byte that is one of the other, too.
+/// Those of one array that interleave, such as q and o in (batch, seqlen, 4,
+/// heads, dim), do not. Also true where that is hard to tell.
+bool overlap(const TensorView &a, const TensorView &b);
+
 /// "float16", "int32"; "" for what DLPack has no name for.
 std::string nameOf(dlpack::DataType type);
 /// Of "float16", "bfloat16", "float32" or "uint8"; false with an exception.

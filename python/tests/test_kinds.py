@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import sys
 
 import ml_dtypes
 import numpy
@@ -117,21 +118,38 @@ def test_arguments(function, name):
 
 PAIRS = [
     ("window", 5, 5.0), ("window", (5, 1), (5.0, True)), ("causal", True, 1), ("causal", False, 0.0),
-    ("lse", True, 1), ("static", False, 0), ("scale", 1.0, True), ("softcap", 1, True),
+    ("window", 5, (5,)), ("lse", True, 1), ("static", False, 0), ("scale", 1.0, True),
+    ("softcap", 1, True),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name, taken, refused", PAIRS)
 @pytest.mark.parametrize("count", [1, 6])
-def test_equal_keys_are_not_equal_options(name, taken, refused, count):
+@pytest.mark.parametrize("with_sinks", [False, True])
+def test_equal_keys_are_not_equal_options(name, taken, refused, count, with_sinks):
     q, k, v = draw_qkv(queries=20)
+    beside = {"sinks": numpy.zeros(q.shape[1], "float32")} if with_sinks else {}
     for _ in range(count):
-        flashcore.attention(q, k, v)
-        flashcore.attention(q, k, v, **{name: taken})
+        flashcore.attention(q, k, v, **beside)
+        flashcore.attention(q, k, v, **beside, **{name: taken})
     for _ in range(2):
-        with pytest.raises(TypeError, match=f"expects {name} to be "):
-            flashcore.attention(q, k, v, **{name: refused})
-        flashcore.attention(q, k, v, **{name: taken})
+        with pytest.raises((TypeError, ValueError), match=f"expects {name} to be "):
+            flashcore.attention(q, k, v, **beside, **{name: refused})
+        flashcore.attention(q, k, v, **beside, **{name: taken})
+
+
+def test_options_beside_clauses_are_checked_once(monkeypatch):
+    """Which takes longer than the rest of such a call."""
+    module, checked = sys.modules["flashcore.attention"], []
+    made = module.make_options
+    monkeypatch.setattr(module, "_known_options", {})
+    monkeypatch.setattr(module, "make_options", lambda *given: checked.append(given) or made(*given))
+    q, k, v = draw_qkv(queries=20)
+    sinks = numpy.zeros(q.shape[1], "float32")
+    for window in (5, (5, None), 5, (5, None), 6):
+        for _ in range(2):
+            flashcore.attention(q, k, v, sinks=sinks, window=window)
+    assert [given[1] for given in checked] == [5, (5, None), 6]
 
 
 def test_a_scale_is_what_it_is_at_each_call():

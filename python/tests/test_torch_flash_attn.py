@@ -170,7 +170,8 @@ def test_signs_of_the_mask_are_what_was_dropped(options, same):
     torch.manual_seed(2)
     out, lse, mask = flash_attn.flash_attn_func(q, k, v, 0.3, return_attn_probs=True, **options)
     torch.manual_seed(2)
-    assert torch.equal(out, flash_attn.flash_attn_func(q, k, v, 0.3, **options))
+    # Without an LSE the sums of rows are those of rounded weights.
+    assert_same_as(flash_attn.flash_attn_func(q, k, v, 0.3, **options), out)
     assert mask.shape == (2, 4, 128, 256) and mask.dtype == q.dtype
     assert (mask[:, :, 50:] == 0).all() and (mask[..., 140:] == 0).all()
     for i in range(2):

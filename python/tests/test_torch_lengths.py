@@ -47,8 +47,9 @@ def test_varlen(device, heads_kv, options, same):
         expected, expected_lse = reference(*parts, layout="bshd", lse=True, **same)
         assert_same_as(out[None, rows], expected)
         assert_same_as(lse[None, :, rows], expected_lse)
+    # Without an LSE the sums of rows are those of rounded weights.
     again = flash_attn.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 129, 200, **options)
-    assert torch.equal(again, out)
+    assert_same_as(again, out)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -29,6 +29,8 @@ def build(kind, dtype=torch.float16, device="cpu", implementation="fc_attention"
         model = transformers.Gemma2ForCausalLM(config)
     elif kind == "gpt_oss":
         experts = {"num_local_experts": 2, "num_experts_per_tok": 2, "sliding_window": 8}
+        # By default grouped_mm, which PyTorch has on the CPU from 2.9 on.
+        experts["experts_implementation"] = "batched_mm"
         config = transformers.GptOssConfig(**{**_GROUPED, **experts, "pad_token_id": 0, **sizes})
         model = transformers.GptOssForCausalLM(config)
         for layer in model.model.layers:

@@ -14,6 +14,8 @@
 #include "flashcore/Runtime/Overlap.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 
 using namespace flashcore;
 
@@ -40,7 +42,7 @@ private:
   int steps = 1 << 14;
 };
 
-/// The bytes from the first of `tensor` to behind its last.
+/// The bytes from the first of a tensor to behind its last.
 struct Range {
   DevicePointer begin, end;
   bool meets(const Range &other) const {
@@ -83,31 +85,72 @@ bool SumSearch::reachesFrom(size_t first, int64_t sum) {
   return false;
 }
 
-static Range rangeOf(const PlacedTensor &tensor) {
-  auto offset = static_cast<DevicePointer>(tensor.geometry.offset *
-                                           byteSize(tensor.geometry.dtype));
-  auto span = static_cast<DevicePointer>(tensor.geometry.spanBytes());
-  return {tensor.address + offset, tensor.address + span};
+static StridedMemory memoryOf(const PlacedTensor &tensor) {
+  const TensorGeometry &geometry = tensor.geometry;
+  int64_t bytes = byteSize(geometry.dtype);
+  auto offset = static_cast<DevicePointer>(geometry.offset * bytes);
+  return {tensor.address + offset, bytes, geometry.sizes, geometry.strides};
 }
 
-bool flashcore::shareBytes(const PlacedTensor &a, const PlacedTensor &b) {
-  Range ofA = rangeOf(a), ofB = rangeOf(b);
-  if (!ofA.meets(ofB))
-    return false;
-  // Beyond any memory: sums stay in 64 bits.
-  constexpr DevicePointer most = DevicePointer(1) << 61;
-  if (ofA.end - ofA.begin > most || ofB.end - ofB.begin > most)
+/// Beyond any memory: sums of such ranges stay in 64 bits.
+constexpr int64_t mostBytes = int64_t(1) << 61;
+
+/// How far the elements of an axis lie from its first, in bytes; `mostBytes`
+/// where that is farther.
+static int64_t reachOf(const StridedMemory &memory, size_t axis) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(memory.sizes[axis] - 1, memory.strides[axis],
+                             &bytes) ||
+      __builtin_mul_overflow(bytes, memory.elementBytes, &bytes))
+    return mostBytes;
+  return std::clamp(bytes, -mostBytes, mostBytes);
+}
+
+/// From the first byte to behind the last, or nothing where `reach` is too
+/// much. Without elements it is empty.
+static std::optional<Range> findRange(const StridedMemory &memory) {
+  Range range = {memory.address, memory.address};
+  for (int64_t size : memory.sizes)
+    if (size == 0)
+      return range;
+  int64_t most = memory.elementBytes;
+  range.end += static_cast<DevicePointer>(memory.elementBytes);
+  for (size_t axis = 0; axis < memory.sizes.size(); ++axis) {
+    int64_t reach = reachOf(memory, axis);
+    (reach < 0 ? range.begin : range.end) += static_cast<DevicePointer>(reach);
+    most += std::abs(reach);
+    if (most >= mostBytes)
+      return std::nullopt;
+  }
+  return range;
+}
+
+static Range rangeOf(const PlacedTensor &tensor) {
+  auto span = static_cast<DevicePointer>(tensor.geometry.spanBytes());
+  return {memoryOf(tensor).address, tensor.address + span};
+}
+
+bool flashcore::shareBytes(const StridedMemory &a, const StridedMemory &b) {
+  std::optional<Range> ofA = findRange(a), ofB = findRange(b);
+  if (!ofA || !ofB)
     return true;
+  if (ofA->begin == ofA->end || ofB->begin == ofB->end || !ofA->meets(*ofB))
+    return false;
   std::vector<Term> terms;
-  for (const TensorGeometry *tensor : {&a.geometry, &b.geometry}) {
-    int64_t bytes = byteSize(tensor->dtype);
-    terms.push_back({1, bytes - 1});
-    for (size_t axis = 0; axis < tensor->sizes.size(); ++axis)
-      terms.push_back({tensor->strides[axis] * bytes, tensor->sizes[axis] - 1});
+  for (const StridedMemory *memory : {&a, &b}) {
+    terms.push_back({1, memory->elementBytes - 1});
+    for (size_t axis = 0; axis < memory->sizes.size(); ++axis)
+      if (memory->sizes[axis] > 1)
+        terms.push_back({std::abs(memory->strides[axis]) * memory->elementBytes,
+                         memory->sizes[axis] - 1});
   }
   // A byte of `a` from its first on, one of `b` back from its last.
   return SumSearch(std::move(terms))
-      .reaches(static_cast<int64_t>(ofB.end - 1 - ofA.begin));
+      .reaches(static_cast<int64_t>(ofB->end - 1 - ofA->begin));
+}
+
+bool flashcore::shareBytes(const PlacedTensor &a, const PlacedTensor &b) {
+  return shareBytes(memoryOf(a), memoryOf(b));
 }
 
 /// "the output 'o'".

@@ -220,6 +220,66 @@ static void testAttention(FlashCoreBundle bundle) {
   flashcoreDeviceDestroy(device);
 }
 
+/* Of pointers of any memory: nothing is launched. */
+static void testOverlaps(FlashCoreBundle bundle) {
+  FlashCoreDevice device = makeEmulator(NULL);
+  FlashCoreModule module;
+  FlashCorePlan plan;
+  uint64_t pointers[numTensors];
+  EXPECT_OK(flashcoreModuleLoad(device, bundle, &module));
+  EXPECT_OK(flashcorePlanCreate(module, tensors, numTensors, &plan));
+  for (int i = 0; i < numTensors; ++i)
+    pointers[i] = 4096 * (uint64_t)(i + 1);
+  EXPECT_OK(flashcorePlanCheckOverlaps(plan, pointers));
+  pointers[v] = pointers[k];
+  EXPECT_OK(flashcorePlanCheckOverlaps(plan, pointers));
+  pointers[o] = pointers[q];
+  EXPECT_ERROR(flashcorePlanCheckOverlaps(plan, pointers),
+               "expects the output 'o' in memory of its own, but got one that "
+               "overlaps the input 'q'\n  note: some blocks write it while "
+               "others still read: pass other memory, or a copy of 'q'");
+  pointers[o] = pointers[q] + (uint64_t)bytes[q] - 2;
+  EXPECT_ERROR(flashcorePlanCheckOverlaps(plan, pointers), "the input 'q'");
+  pointers[o] += 2;
+  EXPECT_OK(flashcorePlanCheckOverlaps(plan, pointers));
+  pointers[lse] = pointers[o] + (uint64_t)bytes[o] - 4;
+  EXPECT_ERROR(flashcorePlanCheckOverlaps(plan, pointers),
+               "expects the output 'o' in memory of its own, but got one that "
+               "overlaps the output 'lse'");
+  EXPECT_ERROR(flashcorePlanCheckOverlaps(plan, NULL),
+               "expects pointers, but got null");
+  EXPECT_ERROR(flashcorePlanCheckOverlaps(noPlan, pointers),
+               "expects a plan, but got null");
+  flashcorePlanDestroy(plan);
+  flashcoreModuleDestroy(module);
+  flashcoreDeviceDestroy(device);
+}
+
+/* Rows of 4 of 2 bytes each, with gaps of 4; the rest of rows and columns is
+ * OverlapTest's. */
+static void testSharedBytes(void) {
+  const int64_t sizes[] = {3, 4}, none[] = {0, 4}, negative[] = {-1, 4};
+  const int64_t strides[] = {8, 1}, back[] = {-8, -1};
+  FlashCoreTensor rows = {NULL, sizes, strides, 2}, empty = rows, odd = rows,
+                  reversed = rows, scalar = {NULL, NULL, NULL, 0};
+  empty.sizes = none;
+  odd.sizes = negative;
+  reversed.strides = back;
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 2, &rows, 1000, 2));
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 2, &rows, 1007, 2));
+  EXPECT(!flashcoreTensorsShareBytes(&rows, 1000, 2, &rows, 1008, 2));
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 2, &rows, 1009, 2));
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 2, &reversed, 1000, 2));
+  EXPECT(!flashcoreTensorsShareBytes(&rows, 1000, 2, &reversed, 998, 2));
+  EXPECT(!flashcoreTensorsShareBytes(&rows, 1000, 2, &reversed, 1046, 2));
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 2, &scalar, 1004, 4));
+  EXPECT(!flashcoreTensorsShareBytes(&rows, 1000, 2, &scalar, 1008, 8));
+  EXPECT(!flashcoreTensorsShareBytes(&rows, 1000, 2, &empty, 1000, 2));
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 2, NULL, 1000, 2));
+  EXPECT(flashcoreTensorsShareBytes(&rows, 1000, 0, &scalar, 0, 2));
+  EXPECT(flashcoreTensorsShareBytes(&odd, 1000, 2, &scalar, 0, 2));
+}
+
 /* What a kernel reads and nobody wrote is a finding, and it names the tensor.
  */
 static void testFinding(FlashCoreBundle bundle) {
@@ -381,6 +441,8 @@ int flashcoreRunCApiTest(const char *path) {
   EXPECT_OK(flashcoreBundleLoad(path, &bundle));
   EXPECT(strstr(flashcoreBundleGetManifest(bundle), "\"flashcore-bundle\""));
   testAttention(bundle);
+  testOverlaps(bundle);
+  testSharedBytes();
   testFinding(bundle);
   testRefusals(bundle);
   testNull(bundle);

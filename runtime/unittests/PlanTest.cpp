@@ -19,7 +19,9 @@
 #include "flashcore/Runtime/Plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -618,48 +620,61 @@ TEST_F(CudaPlanTest, takesAnOutputInTheGapsOfInputs) {
                                "but got one that overlaps the input 'v'"));
 }
 
+namespace {
+/// Two axes, which are enough for all that strides can do.
+struct Shape {
+  int64_t elementBytes;
+  std::array<int64_t, 2> sizes, strides;
+
+  StridedMemory at(DevicePointer address) const {
+    return {address, elementBytes, sizes, strides};
+  }
+  std::set<DevicePointer> bytesAt(DevicePointer address) const {
+    std::set<DevicePointer> bytes;
+    for (int64_t i = 0; i < sizes[0]; ++i)
+      for (int64_t j = 0; j < sizes[1]; ++j)
+        for (int64_t byte = 0; byte < elementBytes; ++byte)
+          bytes.insert(
+              address +
+              static_cast<DevicePointer>(
+                  (i * strides[0] + j * strides[1]) * elementBytes + byte));
+    return bytes;
+  }
+};
+} // namespace
+
 // All placements of two small tensors, against the sets of their bytes.
 TEST(OverlapTest, isThatOfTheBytes) {
-  auto bytesOf = [](const PlacedTensor &tensor) {
-    std::set<DevicePointer> bytes;
-    const TensorGeometry &geometry = tensor.geometry;
-    for (int64_t i = 0; i < geometry.sizes[0]; ++i)
-      for (int64_t j = 0; j < geometry.sizes[1]; ++j)
-        for (int64_t byte = 0; byte < 2; ++byte)
-          bytes.insert(tensor.address +
-                       static_cast<DevicePointer>(
-                           2 * (geometry.offset + i * geometry.strides[0] +
-                                j * geometry.strides[1]) +
-                           byte));
-    return bytes;
-  };
-  auto make = [](Numbers sizes, Numbers strides, int64_t offset) {
-    TensorGeometry geometry;
-    geometry.sizes = sizes;
-    geometry.strides = strides;
-    geometry.offset = offset;
-    geometry.span =
-        offset + 1 + (sizes[0] - 1) * strides[0] + (sizes[1] - 1) * strides[1];
-    return geometry;
-  };
-  const TensorGeometry shapes[] = {
-      make({3, 4}, {8, 1}, 0), make({3, 4}, {4, 1}, 1),
-      make({2, 3}, {3, 5}, 0), make({4, 2}, {0, 6}, 0),
-      make({5, 1}, {7, 9}, 2), make({2, 2}, {1, 10}, 0)};
+  const Shape shapes[] = {
+      {2, {3, 4}, {8, 1}},  {2, {3, 4}, {4, 1}},   {2, {2, 3}, {3, 5}},
+      {2, {4, 2}, {0, 6}},  {2, {5, 1}, {7, 9}},   {2, {2, 2}, {1, 10}},
+      {4, {3, 2}, {-5, 1}}, {2, {3, 4}, {-8, -1}}, {1, {4, 5}, {-11, 2}},
+      {2, {0, 3}, {4, 1}},  {8, {2, 1}, {4, -7}}};
   int64_t shared = 0, apart = 0;
-  for (const TensorGeometry &first : shapes)
-    for (const TensorGeometry &second : shapes)
+  for (const Shape &first : shapes)
+    for (const Shape &second : shapes) {
+      std::set<DevicePointer> ofFirst = first.bytesAt(1000);
       for (DevicePointer address = 900; address < 1100; ++address) {
-        PlacedTensor a = {first, 1000}, b = {second, address};
-        std::set<DevicePointer> ofA = bytesOf(a), ofB = bytesOf(b);
-        bool isShared = std::any_of(ofA.begin(), ofA.end(), [&](auto byte) {
-          return ofB.count(byte) != 0;
-        });
-        ASSERT_EQ(shareBytes(a, b), isShared) << address;
+        std::set<DevicePointer> ofSecond = second.bytesAt(address);
+        bool isShared =
+            std::any_of(ofFirst.begin(), ofFirst.end(),
+                        [&](auto byte) { return ofSecond.count(byte) != 0; });
+        ASSERT_EQ(shareBytes(first.at(1000), second.at(address)), isShared)
+            << address;
         ++(isShared ? shared : apart);
       }
+    }
   EXPECT_GT(shared, 500);
   EXPECT_GT(apart, 500);
+}
+
+// No memory is as large: sums of such strides do not fit in 64 bits.
+TEST(OverlapTest, takesTooMuchForShared) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  const Shape small = {2, {3, 4}, {8, 1}};
+  for (int64_t stride : {most, most / 2, -most, int64_t(1) << 60})
+    EXPECT_TRUE(
+        shareBytes(small.at(1000), Shape{2, {3, 3}, {stride, 1}}.at(1 << 20)));
 }
 
 TEST_F(CudaPlanTest, launchesNothingForAnEmptyGrid) {

@@ -111,9 +111,10 @@ struct RawOptions {
   std::string input, kind = "normal", stage = "all";
   std::string layout, npyLayout = "bhsd";
   std::string json, grid, compiler;
-  EmulatorOptions emulator = {{"check", ""},    {"mma", ""},
-                              {"schedule", ""}, {"async", ""},
-                              {"threads", ""},  {"multiprocessors", ""}};
+  EmulatorOptions emulator = {{"check", ""},      {"mma", ""},
+                              {"schedule", ""},   {"async", ""},
+                              {"threads", ""},    {"multiprocessors", ""},
+                              {"shared-base", ""}};
   std::optional<int64_t> seed;
   bool noCheck = false;
 };
@@ -216,7 +217,10 @@ static void addEmulatorOptions(CLI::App &app, RawOptions &raw) {
                 "random:SEED"},
       {"threads", "threads to run blocks on (default 1); 0 takes all cores"},
       {"multiprocessors",
-       "multiprocessors to launch persistent kernels for (default 132)"}};
+       "multiprocessors to launch persistent kernels for (default 132)"},
+      {"shared-base",
+       "where dynamic shared memory begins: driver (at a multiple of 1024, the "
+       "default), declared (at a multiple of what the kernel declares)"}};
   for (auto &[name, value] : raw.emulator)
     app.add_option("--emu-" + name, value, "On the emulator: " + help.at(name));
 }

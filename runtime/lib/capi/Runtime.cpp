@@ -19,10 +19,12 @@
 #include "flashcore/Runtime/Check.h"
 #include "flashcore/Runtime/CudaDevice.h"
 #include "flashcore/Runtime/EmulatorDevice.h"
+#include "flashcore/Runtime/Overlap.h"
 #include "flashcore/Runtime/Plan.h"
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <sstream>
 
 using namespace flashcore;
@@ -490,6 +492,29 @@ FlashCoreStatus flashcorePlanCheckOverlaps(FlashCorePlan plan,
     size_t count = state.plan.problem().tensors().size();
     return wrap(state.plan.checkOverlaps({pointers, count}));
   });
+}
+
+/// Null for what is no tensor.
+static std::optional<StridedMemory>
+readMemory(const FlashCoreTensor *tensor, uint64_t pointer, int64_t bytes) {
+  if (!tensor || bytes < 1 ||
+      (tensor->rank && !(tensor->sizes && tensor->strides)))
+    return std::nullopt;
+  StridedMemory memory = {pointer,
+                          bytes,
+                          {tensor->sizes, tensor->rank},
+                          {tensor->strides, tensor->rank}};
+  bool hasSizes = std::all_of(memory.sizes.begin(), memory.sizes.end(),
+                              [](int64_t size) { return size >= 0; });
+  return hasSizes ? std::optional(memory) : std::nullopt;
+}
+
+bool flashcoreTensorsShareBytes(const FlashCoreTensor *a, uint64_t pointerOfA,
+                                int64_t bytesOfA, const FlashCoreTensor *b,
+                                uint64_t pointerOfB, int64_t bytesOfB) {
+  std::optional<StridedMemory> ofA = readMemory(a, pointerOfA, bytesOfA),
+                               ofB = readMemory(b, pointerOfB, bytesOfB);
+  return !ofA || !ofB || shareBytes(*ofA, *ofB);
 }
 
 //===----------------------------------------------------------------------===//

@@ -413,6 +413,7 @@ _shtab_flashcore_run_options=(
   "--emu-mma[On the emulator\: rounding of mma\: auto (by chip, the default), sm80, sm90, plain]:emu_mma:"
   "--emu-multiprocessors[On the emulator\: multiprocessors to launch persistent kernels for (default 132)]:emu_multiprocessors:"
   "--emu-schedule[On the emulator\: order of warps\: seq (the default), skew, random\:SEED]:emu_schedule:"
+  "--emu-shared-base[On the emulator\: where dynamic shared memory begins\: driver (at a multiple of 1024, the default), declared (at a multiple of what the kernel declares)]:emu_shared_base:"
   "--emu-threads[On the emulator\: threads to run blocks on (default 1)\; 0 takes all cores]:emu_threads:"
   "--version[Print the version and stop]"
   "(*)::file:_files"

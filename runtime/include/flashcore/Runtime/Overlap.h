@@ -21,9 +21,18 @@ struct PlacedTensor {
   DevicePointer address;
 };
 
+/// Elements of `elementBytes` bytes. `address` is that of element (0, ..., 0);
+/// strides are in elements and of any sign.
+struct StridedMemory {
+  DevicePointer address;
+  int64_t elementBytes;
+  std::span<const int64_t> sizes, strides;
+};
+
 /// Whether an element of one has a byte of an element of the other. Tensors may
 /// lie in each other's gaps, as the parts of a packed qkv do. Where finding out
 /// takes long, which strides that do not nest can bring about, it is yes.
+bool shareBytes(const StridedMemory &a, const StridedMemory &b);
 bool shareBytes(const PlacedTensor &a, const PlacedTensor &b);
 
 /// Checks that no tensor that a kernel writes, nor the workspace, shares bytes
