@@ -15,7 +15,9 @@
 #include <errno.h>
 #include <malloc.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -51,6 +53,47 @@ struct mallinfo2 mallinfo2(void) {
       .keepcost = (unsigned)old.keepcost,
   };
   return info;
+}
+
+// Since glibc 2.38, whose headers have them called where strtol and the others
+// are written: numbers may be binary ("0b1") there. The first ones' own names
+// are asked for, lest they call themselves.
+extern long first_strtol(const char *, char **, int) __asm__("strtol");
+extern unsigned long first_strtoul(const char *, char **,
+                                   int) __asm__("strtoul");
+extern long long first_strtoll(const char *, char **, int) __asm__("strtoll");
+extern unsigned long long first_strtoull(const char *, char **,
+                                         int) __asm__("strtoull");
+extern int first_vsscanf(const char *, const char *,
+                         va_list) __asm__("__isoc99_vsscanf");
+extern int first_vfscanf(FILE *, const char *,
+                         va_list) __asm__("__isoc99_vfscanf");
+
+long __isoc23_strtol(const char *text, char **end, int base) {
+  return first_strtol(text, end, base);
+}
+unsigned long __isoc23_strtoul(const char *text, char **end, int base) {
+  return first_strtoul(text, end, base);
+}
+long long __isoc23_strtoll(const char *text, char **end, int base) {
+  return first_strtoll(text, end, base);
+}
+unsigned long long __isoc23_strtoull(const char *text, char **end, int base) {
+  return first_strtoull(text, end, base);
+}
+int __isoc23_sscanf(const char *text, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int count = first_vsscanf(text, format, arguments);
+  va_end(arguments);
+  return count;
+}
+int __isoc23_fscanf(FILE *file, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int count = first_vfscanf(file, format, arguments);
+  va_end(arguments);
+  return count;
 }
 
 // Since glibc 2.29 these do not look for a handler of errors of System V, and
