@@ -36,7 +36,7 @@ SOURCES
 
 # In the root, with /proc and /dev, which go with the namespace.
 inside() {
-  unshare --mount --pid --fork bash -euc '
+  unshare --mount --pid --fork --kill-child bash -euc '
     root=$1 folder=$2
     shift 2
     mount --make-rprivate /

@@ -22,15 +22,30 @@ using namespace flashcore::run;
 
 /// The executable that holds all tools as subcommands.
 static constexpr const char *multiCallName = "flashcore";
+static bool holdsAllTools = false;
+
+void flashcoreRunHoldsAllTools() { holdsAllTools = true; }
+
+/// The path of this program; empty where there is no /proc.
+static std::filesystem::path findSelf() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+static bool isMultiCall(const std::filesystem::path &compiler) {
+  return compiler.filename() == multiCallName ||
+         (holdsAllTools && compiler == findSelf());
+}
 
 std::filesystem::path
 flashcore::run::findCompiler(const std::filesystem::path &chosen) {
   if (!chosen.empty())
     return chosen;
   std::error_code error;
-  std::filesystem::path self =
-      std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error)
+  std::filesystem::path self = findSelf();
+  if (holdsAllTools && !self.empty())
+    return self;
+  if (!self.empty())
     for (const char *name : {"flashcore-compile", multiCallName}) {
       std::filesystem::path sibling = self.parent_path() / name;
       if (std::filesystem::exists(sibling, error))
@@ -86,7 +101,7 @@ Status flashcore::run::compile(const std::filesystem::path &compiler,
                                const std::filesystem::path &output,
                                const std::vector<std::string> &arguments) {
   std::vector<std::string> words = {compiler.string()};
-  if (compiler.filename() == multiCallName)
+  if (isMultiCall(compiler))
     words.emplace_back("compile");
   words.push_back(source.kind == Source::Kind::Shape ? "--shape=" + source.text
                                                      : source.text);

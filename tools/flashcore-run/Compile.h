@@ -32,17 +32,22 @@ struct Source {
   std::string str() const;
 };
 
-/// The compiler to call: `chosen` unless it is empty, else flashcore-compile in
-/// the directory of this program, else the multi-call flashcore there (perhaps
-/// this program), else flashcore-compile by its name, which means PATH.
+/// The compiler to call: `chosen` unless it is empty, else this program where
+/// it holds all tools, else flashcore-compile in its directory, else the
+/// multi-call flashcore there, else flashcore-compile by its name, which means
+/// PATH.
 std::filesystem::path findCompiler(const std::filesystem::path &chosen);
 
-/// Compiles `source` to the bundle `output`. A compiler called flashcore is the
-/// multi-call executable and gets the subcommand.
+/// Compiles `source` to the bundle `output`. The multi-call executable, which
+/// is a compiler called flashcore or this program, gets the subcommand.
 Status compile(const std::filesystem::path &compiler, const Source &source,
                const std::filesystem::path &output,
                const std::vector<std::string> &arguments);
 
 } // namespace flashcore::run
+
+/// Says that this program is the multi-call executable, whatever its file is
+/// called: a release names it after version and architecture.
+void flashcoreRunHoldsAllTools();
 
 #endif // FLASHCORE_RUN_COMPILE_H

@@ -22,6 +22,7 @@ int flashcoreOptMain(int argc, char **argv);
 int flashcoreCompileMain(int argc, char **argv);
 int flashcoreRunMain(int argc, char **argv);
 int flashcoreEmuMain(int argc, char **argv);
+void flashcoreRunHoldsAllTools();
 
 namespace {
 struct Tool {
@@ -67,6 +68,7 @@ static int usageError(const llvm::Twine &text) {
 }
 
 int flashcoreAllToolsMain(int argc, char **argv) {
+  flashcoreRunHoldsAllTools();
   llvm::StringRef program =
       argc > 0 ? llvm::sys::path::stem(argv[0]) : llvm::StringRef();
   for (const Tool &tool : tools)
