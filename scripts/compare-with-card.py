@@ -27,6 +27,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EMULATOR = "flashcore-emu"  # as the name of a device
+DIGEST = ROOT / "runtime/emulator/conformance/corpus.sha256"  # of the corpus as it is with the usual seed
 sys.path.insert(0, str(ROOT / "runtime/emulator/conformance"))
 
 import bundles
@@ -47,6 +48,16 @@ def digest(launches):
         for data in launch.input_bytes():
             state.update(data)
     return state.hexdigest()
+
+
+def check_digest(launches):
+    """The corpus must be the one on record: the same PTX and operands on every
+    machine, in every Python and each time."""
+    want, got = DIGEST.read_text().strip(), digest(launches)
+    if want != got:
+        print(f"compare-with-card: expects the corpus {want} of {DIGEST}, but got {got}: if this is meant, write it there, and run "
+              "the comparison with a card again", file=sys.stderr)
+    return want != got
 
 
 def run_everywhere(function, items, workers):
@@ -261,6 +272,7 @@ def parse_arguments():
     parser.add_argument("--ptxas", help="assemble every kernel with this ptxas")
     parser.add_argument("--write", type=pathlib.Path, metavar="DIR", help="write the PTX files there")
     parser.add_argument("--digest", action="store_true", help="print a checksum of the corpus")
+    parser.add_argument("--check-digest", action="store_true", help="compare it with the one on record")
     return parser.parse_args()
 
 
@@ -287,6 +299,8 @@ def main():
     with tempfile.TemporaryDirectory() as args.folder:
         if args.ptxas:
             status |= assemble(args.ptxas, launches, args.folder, args.jobs)
+        if args.check_digest:
+            status |= check_digest(launches)
         if args.device:
             begin = time.monotonic()
             run_half(args, launches, kernels)

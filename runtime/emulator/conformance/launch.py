@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One kernel launch of the corpus: PTX, operands, and what its results are."""
 import array
+import collections.abc
 import dataclasses
+import functools
 import re
 
 ELEMENT_BYTES = {"u8": 1, "b16": 2, "b32": 4, "f32": 4, "b64": 8, "f64": 8}
@@ -28,6 +30,24 @@ class Result:
     rule: str
 
 
+class Drawn(collections.abc.Sequence):
+    """A list that `make` gives when it is first looked at: operands take most
+    of the corpus's time, and its PTX and its results are asked for without."""
+
+    def __init__(self, make):
+        self._make = make
+
+    @functools.cached_property
+    def _values(self):
+        return self._make()
+
+    def __getitem__(self, index):
+        return self._values[index]
+
+    def __len__(self):
+        return len(self._values)
+
+
 @dataclasses.dataclass
 class Launch:
     """A kernel takes pointers to its inputs and then one to its output."""
@@ -35,7 +55,7 @@ class Launch:
     ptx: str
     grid: int
     block: int
-    inputs: list  # (memory type, values)
+    inputs: collections.abc.Sequence  # of (memory type, values)
     output_type: str
     results: list
     shape: object = None  # of an mma, wmma or wgmma: see mma.py, wmma.py and wgmma.py

@@ -3,9 +3,12 @@
 class of inputs, which wmma.py has too. A warp computes one product; the fragments of all warps lie as
 [warp][register][lane]."""
 import dataclasses
+import functools
+import itertools
+import operator
 
-from launch import Launch, Result
-from values import BF16, F16, F32, FloatFormat, any_int, generator
+from launch import Drawn, Launch, Result
+from values import BF16, F16, F32, FloatFormat, any_int, below, generator
 
 ROWS, COLUMNS, LANES = 16, 8, 32
 PRODUCTS = 64  # of one class
@@ -136,7 +139,7 @@ def cancelling(rng, shape):
     for first, second in zip(order[::2], order[1::2]):
         b[second] = list(b[first])
         for row in a:
-            row[second] = row[first] ^ sign ^ (rng.randrange(8) == 0)
+            row[second] = row[first] ^ sign ^ (below(rng, 8) == 0)
     return a, b, c
 
 
@@ -150,9 +153,9 @@ def subnormal_inputs(rng, shape):
 def subnormal_results(rng, shape):
     """Sums around 2^-126 and below, where the inputs' range allows it."""
     shift = -68 if is_wide(shape.a) else -shape.a.bias
-    return matrices(shape, lambda: shape.a.near(rng, shape.a.bias + shift, 6) if rng.randrange(4) else 0,
+    return matrices(shape, lambda: shape.a.near(rng, shape.a.bias + shift, 6) if below(rng, 4) else 0,
                     lambda: shape.b.near(rng, shape.b.bias + max(shift, -shape.b.bias), 6),
-                    lambda: shape.c.near(rng, 0, 8) if rng.randrange(4) else 0)
+                    lambda: shape.c.near(rng, 0, 8) if below(rng, 4) else 0)
 
 
 def subnormal_accumulator(rng, shape):
@@ -170,7 +173,7 @@ def zeros(rng, shape):
 
 def with_some(rng, fmt, values, odds):
     """Ordinary numbers, one in `odds` replaced by one of `values`."""
-    return lambda: rng.choice(values) if rng.randrange(odds) == 0 else fmt.near(rng, fmt.bias, 3)
+    return lambda: rng.choice(values) if below(rng, odds) == 0 else fmt.near(rng, fmt.bias, 3)
 
 
 def infinities_of(fmt):
@@ -246,7 +249,7 @@ def probe_accumulator_cancels(rng, shape):
     fmt = shape.a
     a, b, c = probe(rng, shape, [lambda: fmt.make(1, fmt.bias, 0), lambda: fmt.near(rng, 1, 6)],
                     lambda: shape.c.make(0, shape.c.bias, rng.getrandbits(shape.c.fraction_bits) if rng.getrandbits(1)
-                                         else rng.randrange(4)))
+                                         else below(rng, 4)))
     return a, b, c
 
 
@@ -306,23 +309,30 @@ def classes_of(shape):
     return INTEGER_CLASSES if shape.c is S32 else CLASSES
 
 
-def pack_fragments(shape, a, b, c):
+@functools.cache
+def fragment_orders(shape):
+    """Of A, B and C: for each element of a register, what takes it for all
+    registers of a warp from the matrix, whose rows are joined."""
+
+    def order(place, registers, elements, columns):
+        places = ([place(r, lane, i) for r in range(registers) for lane in range(LANES)] for i in range(elements))
+        return [operator.itemgetter(*(row * columns + column for row, column in some)) for some in places]
+
+    return (order(shape.a_place, shape.a_registers(), shape.per_register(), shape.depth),
+            order(shape.b_place, shape.b_registers(), shape.per_register(), COLUMNS),
+            order(shape.c_place, shape.c_registers(), shape.per_accumulator(), COLUMNS))
+
+
+def pack_fragments(shape, *matrices):
     """One warp's registers of A, B and C."""
-    n, width = shape.per_register(), shape.a.width
-
-    def register(matrix, place, r, lane):
-        value = 0
-        for i in range(n):
-            row, column = place(r, lane, i)
-            value |= matrix[row][column] << i * width
-        return value
-
-    words_a = [register(a, shape.a_place, r, lane) for r in range(shape.a_registers()) for lane in range(LANES)]
-    words_b = [register(b, shape.b_place, r, lane) for r in range(shape.b_registers()) for lane in range(LANES)]
-    words_c = [sum(c[row][column] << i * shape.c.width for i in range(shape.per_accumulator())
-                   for row, column in [shape.c_place(r, lane, i)])
-               for r in range(shape.c_registers()) for lane in range(LANES)]
-    return words_a, words_b, words_c
+    fragments = []
+    for matrix, order, width in zip(matrices, fragment_orders(shape), (shape.a.width, shape.a.width, shape.c.width)):
+        elements = list(itertools.chain.from_iterable(matrix))
+        first, *others = (take(elements) for take in order)
+        for i, other in enumerate(others, 1):
+            first = [word | element << i * width for word, element in zip(first, other)]
+        fragments.append(first)
+    return fragments
 
 
 def kernel_text(shape):
@@ -354,20 +364,22 @@ def kernel_text(shape):
     return "\n".join(lines + ["\tret;", "}", ""])
 
 
-def mma_launch(shape):
-    fragments, results = ([], [], []), []
-    classes = classes_of(shape)
-    for i, (name, make) in enumerate(classes.items()):
+def mma_inputs(shape):
+    fragments = [], [], []
+    for name, make in classes_of(shape).items():
         rng = generator(f"{shape.name()} {name}")
         for _ in range(PRODUCTS):
             for whole, part in zip(fragments, pack_fragments(shape, *make(rng, shape))):
                 whole += part
-        count = PRODUCTS * shape.c_registers() * LANES
-        results.append(Result(f"{shape.name()} {name}", i * count, count, shape.result_type(), "exact"))
-    accumulator = shape.register_type()
-    inputs = [("b32", fragments[0]), ("b32", fragments[1]), (accumulator, fragments[2])]
-    return Launch(shape.name(), kernel_text(shape), len(classes) * PRODUCTS // WARPS, WARPS * LANES, inputs, accumulator,
-                  results, shape)
+    return list(zip(("b32", "b32", shape.register_type()), fragments))
+
+
+def mma_launch(shape):
+    classes = classes_of(shape)
+    count = PRODUCTS * shape.c_registers() * LANES
+    results = [Result(f"{shape.name()} {name}", i * count, count, shape.result_type(), "exact") for i, name in enumerate(classes)]
+    return Launch(shape.name(), kernel_text(shape), len(classes) * PRODUCTS // WARPS, WARPS * LANES,
+                  Drawn(lambda: mma_inputs(shape)), shape.register_type(), results, shape)
 
 
 def mma_launches():

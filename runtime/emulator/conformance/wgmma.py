@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import itertools
 
-from launch import Launch, Result
+from launch import Drawn, Launch, Result
 from mma import CLASSES, MmaShape
 from values import BF16, F16, F32, generator
 
@@ -247,16 +247,26 @@ def kernel_text(shape):
     return "\n".join(lines + ["\tret;", "}", ""])
 
 
-def wgmma_launch(shape, matrices):
-    """`matrices` are A, B and C of each class."""
-    inputs, results = ([], [], []), []
-    for i, (name, values) in enumerate(matrices.items()):
-        for whole, part in zip(inputs, shape.pack(*values)):
+def wgmma_inputs(shape, matrices):
+    inputs = [], [], []
+    for make in matrices.values():
+        for whole, part in zip(inputs, shape.pack(*make())):
             whole += part
-        count = shape.products() * shape.rows * shape.columns
-        results.append(Result(f"{shape.name()} {name}", i * count, count, "f32", "exact"))
+    return list(zip(("b16", "b16", "f32"), inputs))
+
+
+def wgmma_launch(shape, matrices):
+    """`matrices` has for each class what gives A, B and C."""
+    count = shape.products() * shape.rows * shape.columns
+    results = [Result(f"{shape.name()} {name}", i * count, count, "f32", "exact") for i, name in enumerate(matrices)]
     return Launch(shape.name(), kernel_text(shape), len(matrices) * shape.products(), THREADS,
-                  list(zip(("b16", "b16", "f32"), inputs)), "f32", results, shape)
+                  Drawn(lambda: wgmma_inputs(shape, matrices)), "f32", results, shape)
+
+
+@functools.cache
+def drawn_matrices(shape, name):
+    """A, B and C of a class."""
+    return CLASSES[name](generator(f"wgmma {shape.a.name} k{shape.depth} {name}"), shape)
 
 
 def wgmma_launches():
@@ -264,6 +274,6 @@ def wgmma_launches():
     for fmt, swizzled in itertools.product((F16, BF16), (False, True)):
         shapes = [shape for shape in SHAPES if shape.a is fmt and shape.swizzled is swizzled]
         widest = max(shapes, key=lambda shape: shape.columns)
-        matrices = {name: make(generator(f"wgmma {fmt.name} k{widest.depth} {name}"), widest) for name, make in CLASSES.items()}
+        matrices = {name: functools.partial(drawn_matrices, widest, name) for name in CLASSES}
         launches += [wgmma_launch(shape, matrices) for shape in shapes]
     return launches

@@ -4,8 +4,9 @@ and stores D. Each launch is one shape, type and pair of layouts, each result
 one class of inputs. Matrices lie one after the other as wmma.load and
 wmma.store see them, so which lane holds what does not matter here."""
 import dataclasses
+import itertools
 
-from launch import Launch, Result
+from launch import Drawn, Launch, Result
 from mma import S8, S32, TF32, U8, classes_of
 from values import BF16, F16, F32, generator
 
@@ -78,11 +79,11 @@ class WmmaShape:
 
     def pack(self, matrix, values):
         """The words of a matrix given by rows."""
-        words, width = [0] * self.words(matrix), self.width(matrix)
-        for row, line in enumerate(values):
-            for column, value in enumerate(line):
-                word, element = divmod(self.place(matrix, row, column), 32 // width)
-                words[word] |= value << element * width
+        ordered = values if self.layout(matrix) == "row" else zip(*values)
+        elements, width = list(itertools.chain.from_iterable(ordered)), self.width(matrix)
+        words = [0] * self.words(matrix)
+        for i in range(32 // width):
+            words = [word | element << i * width for word, element in zip(words, elements[i::32 // width])]
         return words
 
     def example(self, launch, index):
@@ -138,20 +139,23 @@ def kernel_text(shape):
     return "\n".join(lines + ["\tret;", "}", ""])
 
 
-def wmma_launch(shape):
-    inputs, results = ([], [], []), []
-    classes = classes_of(shape)
-    for i, (name, make) in enumerate(classes.items()):
+def wmma_inputs(shape):
+    inputs = [], [], []
+    for name, make in classes_of(shape).items():
         rng = generator(f"{shape.name()} {name}")
         for _ in range(PRODUCTS):
             for whole, matrix, values in zip(inputs, "abc", make(rng, shape)):
                 whole += shape.pack(matrix, values)
-        count = PRODUCTS * shape.words("d")
-        kind = {"f32": "f32", "f16": "f16x2", "s32": "s32"}[shape.d.name]
-        results.append(Result(f"{shape.name()} {name}", i * count, count, kind, "exact"))
-    types = [shape.register_type(m) for m in "abcd"]
+    return list(zip(map(shape.register_type, "abc"), inputs))
+
+
+def wmma_launch(shape):
+    classes = classes_of(shape)
+    count = PRODUCTS * shape.words("d")
+    kind = {"f32": "f32", "f16": "f16x2", "s32": "s32"}[shape.d.name]
+    results = [Result(f"{shape.name()} {name}", i * count, count, kind, "exact") for i, name in enumerate(classes)]
     return Launch(shape.name(), kernel_text(shape), len(classes) * PRODUCTS // WARPS, WARPS * LANES,
-                  list(zip(types, inputs)), types[3], results, shape)
+                  Drawn(lambda: wmma_inputs(shape)), shape.register_type("d"), results, shape)
 
 
 def wmma_launches():
