@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 . scripts/llvm.sh
 mode=(--dry-run --Werror)
 [ "${1:-}" = --fix ] && mode=(-i)
-git ls-files '*.c' '*.cpp' '*.h' | xargs "$(llvm_tool clang-format)" "${mode[@]}"
+git ls-files -z '*.c' '*.cpp' '*.h' | xargs -0 -n 50 -P "$(nproc)" "$(llvm_tool clang-format)" "${mode[@]}"

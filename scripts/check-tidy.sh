@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Fails where clang-tidy finds something (.clang-tidy says what it looks for).
 # Needs a build, whose compile_commands.json says how each file is compiled.
-# usage: scripts/check-tidy.sh [--build=DIR] [--sample | --changed | --all | FILE...]
-#   --sample:  the smallest source of each folder, in a minute; what CI runs
+# usage: scripts/check-tidy.sh [--build=DIR] [--recent | --sample | --changed | --all | FILE...]
+#   --recent:  12 files, in a minute: what is changed, or was by the last commit
+#              where nothing is, and others drawn by the commit; what CI runs
+#   --sample:  the smallest source of each folder, in two minutes
 #   --changed: C++ that differs from the branch this one follows (the default)
 #   --all:     all sources, in ten minutes; what scripts/nightly.sh runs
 #   --build=DIR: the build folder (default build/release)
@@ -17,7 +19,7 @@ build=build/release mode=changed files=()
 for argument in "$@"; do
   case $argument in
     --build=*) build=${argument#--build=} ;;
-    --sample | --changed | --all) mode=${argument#--} ;;
+    --recent | --sample | --changed | --all) mode=${argument#--} ;;
     -*) echo "check-tidy: unknown option '$argument'" >&2 && usage ;;
     *) files+=("$argument") && mode=files ;;
   esac
@@ -35,13 +37,24 @@ sources() {
       grep -qF "/$file\"" "$commands" && echo "$file"
     done
 }
+base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD)
 changed() {
-  local base
-  base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD)
   git diff --name-only --diff-filter=d "$base" -- 'lib/*' 'include/*' 'runtime/*' 'tools/*' 'python/src/*' |
     grep -E '\.(cpp|h)$' | grep -v /unittests/ || true
 }
+# Shuffled, the same way for a commit.
+drawn() {
+  shuf --random-source=<(yes "$(git rev-parse HEAD)")
+}
+recent() {
+  if [ "$(git rev-parse HEAD)" = "$base" ]; then
+    base=$(git rev-parse --quiet --verify HEAD~1 || echo "$base")
+  fi
+  changed | drawn
+  sources | drawn
+}
 case $mode in
+  recent) mapfile -t files < <(recent | awk '!seen[$0]++ && ++count <= 12') ;;
   sample) # of two that are as small, the first by name
     mapfile -t files < <(sources | xargs wc -c | grep -v ' total$' | sort -k1,1n -k2 |
       awk '{folder = $2; sub("/[^/]*$", "", folder)} !seen[folder]++ {print $2}')

@@ -10,9 +10,11 @@ executable that compiles without LLVM, as flashcore.gz with the examples; and th
 package's wheel, if scripts/wheel.sh made it.
 """
 import argparse
+import concurrent.futures
 import gzip
 import itertools
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -22,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
 import compiler_lists
 import far_grid
+import shares
 from flashcore_benchmarks.masks import MASKS, with_mask
 from flashcore_benchmarks.mlir import attention, may_have_lse, packed_layouts
 
@@ -50,20 +53,38 @@ STAGES = ["scaled", "capped", "changed", "masked", "probabilities"]
 
 
 class Bundles:
+    """Kernels that grids name, and those of them that are compiled."""
+
     def __init__(self, out, compiler, extra=()):
-        self.out, self.compiler, self.extra, self.made = out, compiler, list(extra), set()
+        self.out, self.compiler, self.extra = out, compiler, list(extra)
+        self.asked = {}  # name of a bundle -> its text and options
+        self.made = set()
 
     def make(self, name, mlir, options=()):
-        """Compiles one bundle unless it was made before; returns its name."""
+        """The name of a bundle, which `compile` makes. The first text of a name counts."""
         bundle = f"{name}.fcb"
-        if name not in self.made:
-            self.made.add(name)
-            command = [str(self.compiler), "-", "--emit=bundle", "-o", str(self.out / bundle), "-v", *self.extra, *options]
-            result = subprocess.run(command, input=mlir, text=True, capture_output=True)
-            if result.returncode:
-                sys.exit(f"{name}: {' '.join(command)}\n{result.stderr}")
-            print(f"{name:44s} {result.stderr.strip()}", flush=True)
+        self.asked.setdefault(bundle, (mlir, list(options)))
         return bundle
+
+    def compile(self, runs):
+        """Makes the bundles of these runs that are not made yet, on all cores."""
+        wanted = [bundle for bundle in dict.fromkeys(run["bundle"] for run in runs) if bundle not in self.made]
+        self.made |= set(wanted)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for bundle, said in zip(wanted, pool.map(self._compile, wanted)):
+                print(f"{bundle.removesuffix('.fcb'):44s} {said}", flush=True)
+
+    def _compile(self, bundle):
+        mlir, options = self.asked[bundle]
+        command = [str(self.compiler), "-", "--emit=bundle", "-o", str(self.out / bundle), "-v", *self.extra, *options]
+        result = subprocess.run(command, input=mlir, text=True, capture_output=True)
+        if result.returncode:
+            raise CompileError(f"{bundle}: {' '.join(command)}\n{result.stderr}")
+        return result.stderr.strip()
+
+
+class CompileError(RuntimeError):
+    pass
 
 
 def dims(b, hq, hkv, sq, sk):
@@ -1034,6 +1055,7 @@ def main():
     parser.add_argument("--only", choices=list(GRIDS), nargs="+", default=["check", "warpgroups", "sanitize", "time"], help="which lists to make")
     parser.add_argument("--emulator", type=pathlib.Path, help="flashcore-emu to take along, by default that beside the compiler")
     parser.add_argument("--no-cubin", action="store_true", help="PTX only, without ptxas")
+    parser.add_argument("--share", type=shares.Share.parse, default=shares.WHOLE, metavar="I/N", help="the kernels of the part I of N parts, with their runs")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     # The tools travel with the bundles.
@@ -1055,10 +1077,14 @@ def main():
             shutil.copy2(wheel, args.out)
     bundles = Bundles(args.out, args.compiler, ["--no-cubin"] if args.no_cubin else [])
     for name in args.only:
-        runs = GRIDS[name](bundles)
+        runs = [run for run in GRIDS[name](bundles) if args.share.has(run["bundle"])]
+        bundles.compile(runs)
         (args.out / f"{name}.json").write_text(json.dumps(runs, indent=1) + "\n")
         print(f"{name}.json: {len(runs)} runs")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except CompileError as error:
+        sys.exit(f"make-bundles: {error}")

@@ -3,7 +3,8 @@
 
 The page keeps the last run of each step, with the date and the commit of the
 tree that it began with, which --print-commit says then. --check fails where a
-step has no row, failed, or ran more days ago than that.
+step has no row, failed, or ran more days ago than that; --print-ages says how old
+the rows are.
 """
 import argparse
 import datetime
@@ -28,6 +29,16 @@ def commit():
     # The page itself changes with every step.
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/Nightly.md")
     return f"{git('rev-parse', '--short', 'HEAD') or 'unknown'}{'+' if changed else ''}"
+
+
+def ages(steps, today):
+    """A line of the age in days of the last run of each of these steps, oldest last, those that never ran and those that failed."""
+    rows = [[cell.strip() for cell in line.split("|")[1:7]] for line in marked_blocks.read(PAGE, "nightly").removeprefix(HEADING).splitlines()]
+    dates = {step: (datetime.date.fromisoformat(date), result) for step, _, date, _, _, result in rows}
+    days = {step: (today - date).days for step, (date, _) in dates.items()}
+    told = [f"{step} {days[step]}{' (' + dates[step][1] + ')' if dates[step][1] != 'ok' else ''}" for step in sorted(days, key=days.get)]
+    never = [step for step in steps if step not in dates]
+    return f"days since: {', '.join(told)}" + (f"; never run: {', '.join(never)}" if never else "")
 
 
 def row(args):
@@ -72,6 +83,7 @@ def read_rows():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print-commit", action="store_true")
+    parser.add_argument("--print-ages", action="version", version=f"nightly: {ages(steps(), datetime.date.today())}")
     parser.add_argument("--check", type=int, metavar="DAYS")
     options, rest = parser.parse_known_args()
     if options.print_commit:

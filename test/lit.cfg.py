@@ -30,6 +30,16 @@ config.substitutions.append(("%check-docs", f'"{sys.executable}" {config.flashco
 config.substitutions.append(("%{llvm}", config.llvm_tools_dir))
 config.substitutions.append(("%examples", os.path.join(config.flashcore_source_root, "docs/examples")))
 
+# What one commit in two or four tests, by its hash: scripts/test.sh gives the turn,
+# without which all is tested (docs/Testing.md).
+turn = os.environ.get("FLASHCORE_TEST_TURN", "all")
+half, quarter = ("0/1", "0/1") if turn == "all" else (f"{int(turn) % 2}/2", f"{int(turn) // 2}/4")
+config.substitutions += [("%{half}", half), ("%{quarter}", quarter)]
+if quarter.startswith("0/"):
+    config.available_features.add("fourth-commit")
+else:
+    lit_config.note(f"turn {turn} of the commit: tests of every fourth commit are skipped")
+
 # mlir-opt with FlashCore. A sanitized plugin needs a sanitized mlir-opt.
 plugin = config.flashcore_plugin
 config.substitutions.append(("%{plugin}", f"--load-dialect-plugin={plugin} --load-pass-plugin={plugin}"))

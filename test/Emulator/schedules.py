@@ -1,11 +1,12 @@
 """Runs a grid of kernels under several schedules and completion orders.
 
-usage: schedules.py [--rotate] EMULATOR GRID.json
+usage: schedules.py [--rotate] [--share I/N] EMULATOR GRID.json
 
 GRID.json is a list of runs as scripts/make-bundles.py writes it. Every run must
 be clean in every mode, and its outputs must be the same to the bit: the order
 of warps and the time at which a copy arrives must not matter. --rotate takes
-the first mode and one of the others in turn for each run.
+the first mode and one of the others in turn for each run, --share the runs of one
+of N parts (scripts/shares.py).
 """
 
 import argparse
@@ -16,6 +17,7 @@ import pathlib
 import sys
 
 import emulation
+import shares
 
 MODES = {
     "sequential, lazy": ["--schedule", "seq", "--async", "lazy"],
@@ -62,10 +64,12 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rotate", action="store_true")
+    parser.add_argument("--share", type=shares.Share.parse, default=shares.WHOLE)
     parser.add_argument("emulator")
     parser.add_argument("grid", type=pathlib.Path)
     args = parser.parse_args()
-    entries = json.loads(args.grid.read_text())
+    entries = [entry for entry in json.loads(args.grid.read_text())
+               if args.share.has(json.dumps(entry))]
 
     def run(number):
         return list(check(args.emulator, args.grid.parent, number,

@@ -291,6 +291,7 @@ struct PipelineLoopsPass final
          llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues()))
       if (late.contains(yielded.getDefiningOp()))
         add(arg);
+    // NOLINTNEXTLINE(modernize-loop-convert): add() makes it longer
     for (size_t i = 0; i < users.size(); ++i)
       for (Value result : users[i]->getResults())
         add(result);
