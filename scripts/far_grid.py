@@ -115,16 +115,29 @@ def sink_runs(bundles, forms):
     return runs
 
 
+def weight_runs(bundles, forms):
+    """Weights of each key as an output, of rows that one mask fills and of large scores: LSEs that float32 has no digits for."""
+    runs = []
+    for i, (form, options) in enumerate(forms.items()):
+        mlir = attention(("f16", "bf16")[i % 2], (64, 72)[i // 2 % 2], ("none", "bottom_right")[i % 2], (2, 4, 2, 22, 150), bias=("f32", "b1qk"),
+                         lse=True, scores=("probabilities", "f32"))
+        bundle = bundles.make(f"far-weights-{form}", mlir, list(options))
+        runs += [{"bundle": bundle, "kind": kind, "seed": 1} for kind in ("masked", "large")]
+    return runs
+
+
 def far_runs(bundles, is_whole=False):
     """For cards of any generation that FlashCore compiles for."""
     sinks = {"default": (), "splits": ("--key-splits=3",), "exact": ("--row-max=exact",), "unfused": ("--softmax=unfused",)}
+    weights = {**sinks, "thread": ("--product=thread",), "persistent": ("--grid=persistent",), "sm_75": ("--chip=sm_75",), "sm_70": ("--chip=sm_70",)}
     forms = {**named_forms(bundles.compiler), **FORMS}
     forms = {name: form for name, form in forms.items() if "--chip=sm_90a" not in form.options}
-    return form_runs(bundles, forms, is_whole) + decode_runs(bundles, 2048 if is_whole else 1024) + sink_runs(bundles, sinks)
+    return form_runs(bundles, forms, is_whole) + decode_runs(bundles, 2048 if is_whole else 1024) + sink_runs(bundles, sinks) + weight_runs(bundles, weights)
 
 
 def far_warpgroup_runs(bundles, is_whole=False):
     """The same of products of warpgroups."""
     forms = {**named_forms(bundles.compiler), **WARPGROUP_FORMS}
     forms = {name: form for name, form in forms.items() if "--chip=sm_90a" in form.options}
-    return form_runs(bundles, forms, is_whole) + sink_runs(bundles, {"warpgroup": _WARPGROUP})
+    warpgroups = {"warpgroup": _WARPGROUP}
+    return form_runs(bundles, forms, is_whole) + sink_runs(bundles, warpgroups) + weight_runs(bundles, warpgroups)

@@ -448,7 +448,7 @@ void TensorSet::fillFar(uint64_t seed, InputKind kind) {
   if (kind == InputKind::Masked && hasBias)
     maskBias(tensor(BiasName), stream);
   if (kind == InputKind::Masked && hasSlopes)
-    steepenSlopes(tensor(AlibiName), seed);
+    steepenSlopes(tensor(AlibiName), stream);
   if (kind == InputKind::Infinite)
     hideInPlanes(tensor(BiasName), stream);
   if (kind == InputKind::Sinks)
