@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import flashcore
+import formula
+from flashcore import cli
 from flashcore.cli import tools
 
 
@@ -78,10 +81,10 @@ TOLD = "expects what all contenders compute (sizes, type, causal, window, softca
         ("d64 packed", "expects the layout bhsd or bshd, but got packed in 'd64 packed'"),
     ],
 )
-def test_shapes_that_not_all_can_compute(words, error):
+def test_shapes_that_not_all_can_compute(words, error, capsys):
     """Are an error before a GPU is looked for."""
-    result = run("bench", "--shape", words)
-    assert (result.returncode, result.stderr) == (2, f"flashcore: error: {error}\n")
+    assert cli.main(["bench", "--shape", words]) == 2
+    assert capsys.readouterr() == ("", f"flashcore: error: {error}\n")
 
 
 def test_words_are_read_whole():
@@ -96,3 +99,31 @@ def test_words_are_read_whole():
     assert compare.read_shape("d64 window=100,7").window == (100, 7)
     for shape in compare.SHAPES:
         assert compare.read_shape(shape).name == shape
+
+
+@pytest.mark.parametrize("is_static", [False, True])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("b1 h4/2 s20x40 d32/16 causal", {"causal": "bottom_right"}),
+        ("b1 h2 s20x40 d32 causal=top_left softcap=2", {"causal": "top_left", "softcap": 2.0}),
+        ("b1 h2 s40 d32 window=9,3 scale=0.3 bshd", {"left": 9, "right": 3, "scale": 0.3}),
+        ("b1 h2 s20x40 d32 bias=1h1k", {"bias": formula.draw(1, 2, 1, 40, seed=4)}),
+    ],
+)
+def test_our_call_is_what_the_shape_says(words, expected, is_static):
+    """What is timed as FlashCore computes the shape, here on the emulator."""
+    from flashcore._benchmarks import compare, torch_package
+
+    problem = compare.read_shape(words)
+    queries, keys = problem.seqlen_q, problem.seqlen_k
+    heads = {"heads": problem.heads_q, "heads_kv": problem.heads_kv}
+    dims = {"dim": problem.head_dim, "dim_v": problem.value_dim}
+    q, k, v = formula.draw_qkv(queries=queries, keys=keys, **heads, **dims)
+    if problem.layout == "bshd":  # the same values, with rows of all heads together
+        q, k, v = (x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in (q, k, v))
+    bias = expected.get("bias")
+    assert (bias is None) == (problem.bias is None)
+    inputs = SimpleNamespace(problem=problem, bias=bias, set=lambda i: (q, k, v))
+    o = torch_package.PackageCall(inputs, is_static)(0)
+    formula.assert_close(o, formula.attention(q, k, v, **expected)[0])
