@@ -235,7 +235,8 @@ def write(data):
     notes = [
         "Medians of CUDA graph replays in random rotation, inputs not in L2; "
         f"bold: the fastest, and what is within {TIE:.0%} of it, which is a tie. "
-        "The last two columns are of FlashCore's default call.",
+        "The last two columns are of FlashCore's default call. Shapes are in the "
+        "words of --shape: f16 where they name no type.",
         *(f"* {line}" for line in _facts(data)),
         *(f"* {line}" for line in _reasons(data, names, titles)),
     ]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 # First: another distribution may have files of this package replaced.
 from flashcore import distribution as _distribution
 from flashcore import _core
+from flashcore import deprecation as _deprecation
 from flashcore.attention import attention as attention
-from flashcore.deprecation import DEPRECATED, warn
 from flashcore.errors import (
     Error,
     GradientError,
@@ -172,9 +172,9 @@ _SUBMODULES = (
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if f"flashcore.{name}" in DEPRECATED:
-        warn(f"flashcore.{name}", stacklevel=2)
-        name = DEPRECATED[f"flashcore.{name}"][1].removeprefix("flashcore.")
+    if f"flashcore.{name}" in _deprecation.DEPRECATED:
+        _deprecation.warn(f"flashcore.{name}", stacklevel=2)
+        name = _deprecation.DEPRECATED[f"flashcore.{name}"][1].removeprefix("flashcore.")
         if name in globals():
             return globals()[name]
     if name in _SUBMODULES:
