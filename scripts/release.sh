@@ -80,9 +80,11 @@ try_release() {
   tar -xzf "$out/files/$archive.tar.gz"
   (cd "$archive" && sha256sum --check --quiet --strict SHA256SUMS)
   "${clean[@]}" "$scratch/$archive/bin/flashcore-compile" "$example" --emit=bundle --no-cubin -o attention.fcb
-  "${clean[@]}" cmake -S "$out/source/docs/examples/runtime" -B example -DCMAKE_PREFIX_PATH="$scratch/$archive" \
-    -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON >example.log
-  "${clean[@]}" cmake --build example >>example.log
+  {
+    "${clean[@]}" cmake -S "$out/source/docs/examples/runtime" -B example -DCMAKE_PREFIX_PATH="$scratch/$archive" \
+      -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON &&
+      "${clean[@]}" cmake --build example
+  } >example.log 2>&1 || { cat example.log >&2 && exit 1; }
   "${clean[@]}" example/attention attention.fcb
   echo "release: trying the wheel"
   python3 -m venv venv
