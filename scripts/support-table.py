@@ -18,6 +18,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import compiler_lists
 import marked_blocks
@@ -132,13 +133,14 @@ def probe(opt, compiler, chips, text):
     verified = run([opt, "-"], text)
     if verified.returncode:
         return "no", reason(verified)
-    slow = []
-    for chip in chips:
-        compiled = run([compiler, "-", "--emit=ptx", f"--chip={chip}", "--explain", "-o", os.devnull], text)
-        if compiled.returncode:
-            return "yes", reason(compiled)
-        if re.search(r"^ *spills +\S", compiled.stdout + compiled.stderr, re.M):
-            slow.append(chip)
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = pathlib.Path(folder) / "probe.fcb"
+        compiled = run([compiler, "-", "--emit=bundle", "--no-cubin", f"--chip={','.join(chips)}", "--explain", "-o", bundle], text)
+    if compiled.returncode:
+        return "yes", reason(compiled)
+    # What --explain says of each chip.
+    said = re.split(r"^attention on (sm_\w+):", compiled.stderr, flags=re.M)
+    slow = [chip for chip, text in zip(said[1::2], said[2::2]) if re.search(r"^ *spills +\S", text, re.M)]
     return "yes", f"yes, but spills: {', '.join(slow)}" if slow else "yes"
 
 
