@@ -17,11 +17,12 @@ out=build/wheel
 cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
 libc=$(scripts/get-libc.sh)
 [ "$(cached FLASHCORE_LIBC_DIR)" = "$libc" ] || cmake -DFLASHCORE_LIBC_DIR="$libc" "build/$preset" >/dev/null
-cmake --build "build/$preset" --target flashcore-shared
+cmake --build "build/$preset" --target flashcore-shared FlashCoreRuntime FlashCoreEmulator
 rm -rf "$out"
-mkdir -p "$out/library" "$out/plain"
-# The symbols that are exported stay.
-strip --strip-all -o "$out/library/libflashcore.so.0" "build/$preset/lib/libflashcore.so.0"
+mkdir -p "$out/plain"
+for component in CAPI Runtime; do
+  cmake --install "build/$preset" --component "$component" --prefix "$PWD/$out/installed" --strip >/dev/null
+done
 
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --no-build-isolation --wheel-dir "$out/plain" \
@@ -29,7 +30,7 @@ PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --config-settings=cmake.define.CMAKE_C_COMPILER="$(cached CMAKE_C_COMPILER)" \
   --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" \
   --config-settings=cmake.define.FLASHCORE_LIBC_DIR="$libc" \
-  --config-settings=cmake.define.FLASHCORE_LIBRARY="$PWD/$out/library/libflashcore.so.0" \
+  --config-settings=cmake.define.FlashCore_DIR="$PWD/$out/installed/lib/cmake/FlashCore" \
   ./python
 
 # Refused where a symbol is used that the platform does not have.
@@ -39,7 +40,7 @@ rm -r "$out/plain"
 
 wheel=$(ls "$out"/*.whl)
 bytes=$(stat -c %s "$wheel")
-echo "$wheel: $((bytes / 1000)) kB, library $(($(stat -c %s "$out/library/libflashcore.so.0") / 1000)) kB"
+echo "$wheel: $((bytes / 1000)) kB, library $(($(stat -c %s "$out/installed/lib/libflashcore.so.0") / 1000)) kB"
 if ((bytes > limit)); then
   echo "wheel: expects at most $limit bytes, but got $bytes" >&2
   exit 1

@@ -146,4 +146,6 @@ def test_files(distribution):
     for licence in ("LICENSE", "THIRD_PARTY_NOTICES.md"):
         (found,) = [name for name in files if name.endswith(f"/{licence}")]
         assert distribution.locate_file(found).stat().st_size > 1000
-    assert not [name for name in files if "tests" in name or name.endswith((".cpp", ".h"))]
+    assert not [name for name in files if "tests" in name or name.endswith(".cpp")]
+    headers = {str(Path(name).parent) for name in files if name.endswith((".h", ".def"))}
+    assert headers == {f"flashcore/include/{name}" for name in ("flashcore-c", "flashcore/Runtime", "flashcore/Emulator")}

@@ -27,6 +27,7 @@ COMMANDS = {
     "cache": "list, clear or fill the folder of compiled kernels",
     "bench": "compare with the attentions of PyTorch and others on this GPU",
     "tune": "search for faster schedules on this GPU",
+    "config": "print what programs in C and C++ need to use the library",
     "completion": "print completions for bash, zsh or fish",
 }
 

@@ -8,7 +8,7 @@
 _shtab_flashcore_cache_subparsers=(list path clear prune precompile)
 _shtab_flashcore_bench_subparsers=(run compile list accuracy report plot)
 _shtab_flashcore_tune_subparsers=(run report)
-_shtab_flashcore_subparsers=(opt compile run emu attention doctor cache bench tune completion)
+_shtab_flashcore_subparsers=(opt compile run emu attention doctor cache bench tune config completion)
 
 _shtab_flashcore_opt_option_strings=()
 _shtab_flashcore_compile_option_strings=(--help --help-list --version --allow-unregistered-dialect --emit --function --no-cubin -o --shape --explain --json --print-phases --print-phases-to --timing -v --block-m --block-n --copies --exchange --expected-queries --few-queries --grid --grid-heads --grid-order --head-group --invariance --key-splits --key-warps --list-schedules --min-blocks --num-stages --num-warps --output --overlap --product --query --query-steps --row-max --row-sum --schedule --softmax --split-count --split-keys --tuning-file --chip --list-chips --ptxas)
@@ -32,6 +32,7 @@ _shtab_flashcore_bench_option_strings=(-h --help --version)
 _shtab_flashcore_tune_run_option_strings=(-h --help --problems --shape --mlir --dtype --tools --chip --out --minutes --fresh --seed --generations --population --keep --batch --rounds --min-gain --draws)
 _shtab_flashcore_tune_report_option_strings=(-h --help)
 _shtab_flashcore_tune_option_strings=(-h --help --version)
+_shtab_flashcore_config_option_strings=(-h --help --cflags --libs --cmakedir --pkgconfigdir)
 _shtab_flashcore_completion_option_strings=(-h --help)
 _shtab_flashcore_option_strings=(-h --help --version)
 
@@ -83,7 +84,7 @@ _shtab_flashcore_bench_pos_0_choices=(run compile list accuracy report plot)
 _shtab_flashcore_tune_run___dtype_choices=(f16 bf16)
 _shtab_flashcore_tune_pos_0_choices=(run report)
 _shtab_flashcore_completion_pos_0_choices=(bash zsh fish)
-_shtab_flashcore_pos_0_choices=(opt compile run emu attention doctor cache bench tune completion)
+_shtab_flashcore_pos_0_choices=(opt compile run emu attention doctor cache bench tune config completion)
 
 _shtab_flashcore_opt_pos_0_nargs='*'
 _shtab_flashcore_compile_pos_0_nargs='*'
@@ -187,6 +188,12 @@ _shtab_flashcore_tune_pos_0_nargs=A...
 _shtab_flashcore_tune__h_nargs=0
 _shtab_flashcore_tune___help_nargs=0
 _shtab_flashcore_tune___version_nargs=0
+_shtab_flashcore_config__h_nargs=0
+_shtab_flashcore_config___help_nargs=0
+_shtab_flashcore_config___cflags_nargs=0
+_shtab_flashcore_config___libs_nargs=0
+_shtab_flashcore_config___cmakedir_nargs=0
+_shtab_flashcore_config___pkgconfigdir_nargs=0
 _shtab_flashcore_completion__h_nargs=0
 _shtab_flashcore_completion___help_nargs=0
 _shtab_flashcore_pos_0_nargs=A...

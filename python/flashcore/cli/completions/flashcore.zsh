@@ -15,6 +15,7 @@ _shtab_flashcore_commands() {
     cache:'Lists, clears or fills the folder of compiled kernels.'
     compile:'compile MLIR to PTX, cubin or a bundle'
     completion:'Prints completions of subcommands, options and choices for a shell.'
+    config:'Prints what a program in C or C++ needs to use the library of this package.'
     doctor:'Says what kernels can run on here, what is missing, what for, and how to get it.'
     emu:'run PTX on the CPU and check every access'
     opt:'run any pass on MLIR'
@@ -306,6 +307,17 @@ _shtab_flashcore_completion_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_flashcore_completion_defaults_added=0
 
+_shtab_flashcore_config_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--cflags[flags for the compiler]"
+  "--libs[flags for the linker]"
+  "--cmakedir[the folder of the CMake package, for FlashCore_DIR]"
+  "--pkgconfigdir[the folder of flashcore.pc, for PKG_CONFIG_PATH]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_flashcore_config_defaults_added=0
+
 _shtab_flashcore_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--json[print JSON]"
@@ -487,6 +499,7 @@ _shtab_flashcore() {
         cache) _shtab_flashcore_cache ;;
         compile) _arguments -C -s $_shtab_flashcore_compile_options ;;
         completion) _arguments -C -s $_shtab_flashcore_completion_options ;;
+        config) _arguments -C -s $_shtab_flashcore_config_options ;;
         doctor) _arguments -C -s $_shtab_flashcore_doctor_options ;;
         emu) _arguments -C -s $_shtab_flashcore_emu_options ;;
         opt) _arguments -C -s $_shtab_flashcore_opt_options ;;
