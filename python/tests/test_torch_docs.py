@@ -17,7 +17,7 @@ def test_snippets_run():
         pytest.skip("needs the source tree")
     names = {}
     snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    assert len(snippets) == 9
+    assert len(snippets) == 10
     for snippet in snippets:
         exec(compile(snippet, str(PAGE), "exec"), names)
     assert all(len(text.generated_tokens) == 4 for text in names["texts"].values())

@@ -8,12 +8,15 @@ needs besides:
 - :func:`scaled_dot_product_attention` with the signature and meaning of
   PyTorch's, and :func:`sdpa`, :func:`enable` and :func:`disable`, which put it
   in the place of PyTorch's;
+- FlashCore in PyTorch's registry of flash attentions, from PyTorch 2.11 on:
+  ``torch.nn.attention.activate_flash_attention_impl("flashcore")``;
 - :func:`set_on_grad`: what becomes of calls that need gradients.
 """
 
 from __future__ import annotations
 
 from flashcore.torch import ops as ops
+from flashcore.torch import registry as registry
 from flashcore.torch.dropin import scaled_dot_product_attention
 from flashcore.torch.fallback import FallbackWarning
 from flashcore.torch.gradients import on_grad, set_on_grad
@@ -29,3 +32,5 @@ __all__ = [
     "sdpa",
     "set_on_grad",
 ]
+
+registry.register()
