@@ -3,11 +3,12 @@
 # then runs its command there: what podman does with it, where there is none.
 # Needs root. Installs debootstrap if it is missing.
 # usage: scripts/container-root.sh [ROOT]     default: build/container, made anew
+#   DEBIAN_MIRROR: where packages come from (default http://deb.debian.org/debian)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source=$PWD
 root=${1:-build/container}
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org}
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 [ "$(id -u)" = 0 ] || { echo "container-root: expects root, but got $(id -un)" >&2; exit 2; }
 if ! command -v debootstrap >/dev/null; then
@@ -25,11 +26,11 @@ make_root() { # FROM debian:12
   rm -rf --one-file-system "$root"
   mkdir -p "$root"
   root=$(cd "$root" && pwd)
-  debootstrap --variant=minbase "$suite" "$root" "$mirror/debian" >"$root.log" || { tail -n 20 "$root.log" >&2; exit 1; }
+  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" || { tail -n 20 "$root.log" >&2; exit 1; }
   cat >"$root/etc/apt/sources.list" <<SOURCES
-deb $mirror/debian $suite main
-deb $mirror/debian $suite-updates main
-deb $mirror/debian-security $suite-security main
+deb $mirror $suite main
+deb $mirror $suite-updates main
+deb ${mirror%/}-security $suite-security main
 SOURCES
   cp /etc/resolv.conf "$root/etc/"
 }

@@ -94,7 +94,7 @@ try_release() {
   # On a system of the oldest libc that the wheel is for.
   if [ -x scripts/old-root.sh ]; then
     echo "release: trying all of it in the old root"
-    scripts/old-root.sh "$out/files"
+    scripts/old-root.sh "$out"/files/*"_$(uname -m).whl" "$out/files/$archive.tar.gz"
   fi
 }
 
