@@ -8,11 +8,15 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=10
+export FLASHCORE_TEST_TURN=all # what CI tests in turns is whole here
 chosen=()
-steps=(tidy docs fresh mutants grid chips far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container asan)
+steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
+}
+whole() { # all tests of scripts/test.sh, those too that it has in turns
+  scripts/test.sh
 }
 docs() { # the commands of the pages that are marked `nightly`, mutants apart
   python3 scripts/check-docs.py -v --when=nightly "${pages[@]}"
@@ -77,7 +81,7 @@ asan() { # all tests, with ASan and UBSan
 
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
-  [tidy]='^check-tidy: |(warning|error): '
+  [whole]='^ *(Passed|Failed) *:|% tests passed|[0-9]+ passed|^test: all ' [tidy]='^check-tidy: |(warning|error): '
   [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [container]='^PASS|^container-root: '
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into fresh virtual environments of the oldest and
-# the newest Python at hand, and runs the package's tests there.
+# the newest Python at hand, and runs the package's tests there: all of them with
+# the newest. With the oldest scripts/test.sh runs those of the surface, where
+# versions of Python differ, and scripts/nightly.sh all.
 # usage: scripts/python-test.sh [PRESET] [PYTEST ARGUMENT...]
 #   PYTHON_TEST_PACKAGES: what to install beside it, such as "torch transformers";
 #   without them their tests skip.
@@ -34,15 +36,22 @@ test_with() {
   # shellcheck disable=SC2086 # several packages
   "$venv/bin/python" -m pip install --quiet "$(echo build/wheel/*.whl)[test]" ${PYTHON_TEST_PACKAGES:-}
   # Not from here, where `import flashcore` would find the sources.
-  (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider \
-    "$OLDPWD/python/tests" "$@")
+  (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider --durations=10 "$@")
 }
+
+# What imports every module, reads the arguments, the arrays and the command line,
+# and one kernel of each kind. (By their name without test_ and .py)
+surface=(package arguments arrays cli cli_doctor compiler bundle kinds)
 
 # Side by side: tests of a package use one core.
 venvs=() running=()
 for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
   venv=build/python-test-$("$python" -c 'import platform; print(platform.python_version())')
-  test_with "$python" "$venv" "$@" >"$venv.log" 2>&1 &
+  tests=("$PWD/python/tests")
+  if [ "${FLASHCORE_TEST_TURN:-all}" != all ] && [ "$python" != "${pythons[-1]}" ]; then
+    tests=("${surface[@]/#/$PWD/python/tests/test_}") && tests=("${tests[@]/%/.py}")
+  fi
+  test_with "$python" "$venv" "${tests[@]}" "$@" >"$venv.log" 2>&1 &
   venvs+=("$venv") running+=($!)
 done
 failed=0

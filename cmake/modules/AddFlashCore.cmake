@@ -14,6 +14,10 @@ if(FLASHCORE_SANITIZE)
   list(APPEND FLASHCORE_CXX_FLAGS -fsanitize=${_sanitizers} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${_sanitizers})
 endif()
+# Unit tests wait for what they test, and the build for the optimizer, which was
+# half of what they cost. (The runtime and the emulator, which are projects of
+# their own, say the same.)
+set(FLASHCORE_TEST_FLAGS -O0)
 
 # Links FlashCore targets as they are, MLIR ones through libMLIR.so, and all of
 # LLVM through libLLVM.so (a static LLVM beside it would register things twice).
@@ -43,12 +47,14 @@ if(CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 option(FLASHCORE_PRECOMPILED_HEADERS
   "Parse the headers of MLIR's dialects once" ${_precompile})
-if(FLASHCORE_PRECOMPILED_HEADERS)
-  file(WRITE ${PROJECT_BINARY_DIR}/empty.cpp "")
-  add_library(FlashCoreCommonHeaders OBJECT ${PROJECT_BINARY_DIR}/empty.cpp)
-  llvm_update_compile_flags(FlashCoreCommonHeaders)
-  target_compile_options(FlashCoreCommonHeaders PRIVATE ${FLASHCORE_CXX_FLAGS})
-  target_precompile_headers(FlashCoreCommonHeaders PRIVATE
+# precompile_headers(Name [FLAGS flag...] [HEADERS header...]): these headers
+# and the common ones, with these flags.
+function(precompile_headers name)
+  cmake_parse_arguments(ARG "" "" "FLAGS;HEADERS" ${ARGN})
+  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/empty.cpp)
+  llvm_update_compile_flags(${name})
+  target_compile_options(${name} PRIVATE ${FLASHCORE_CXX_FLAGS} ${ARG_FLAGS})
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS}
     <mlir/Dialect/Affine/IR/AffineOps.h>
     <mlir/Dialect/Arith/IR/Arith.h>
     <mlir/Dialect/GPU/IR/GPUDialect.h>
@@ -58,10 +64,18 @@ if(FLASHCORE_PRECOMPILED_HEADERS)
     <mlir/Dialect/Vector/IR/VectorOps.h>
     <mlir/Pass/Pass.h>
     <mlir/Transforms/GreedyPatternRewriteDriver.h>)
+endfunction()
+if(FLASHCORE_PRECOMPILED_HEADERS)
+  file(WRITE ${PROJECT_BINARY_DIR}/empty.cpp "")
+  precompile_headers(FlashCoreCommonHeaders)
+  if(BUILD_TESTING)
+    precompile_headers(FlashCoreTestHeaders
+      FLAGS ${FLASHCORE_TEST_FLAGS} HEADERS <gtest/gtest.h>)
+  endif()
 endif()
-function(flashcore_reuse_headers target)
+function(flashcore_reuse_headers target headers)
   if(FLASHCORE_PRECOMPILED_HEADERS)
-    target_precompile_headers(${target} REUSE_FROM FlashCoreCommonHeaders)
+    target_precompile_headers(${target} REUSE_FROM ${headers})
   endif()
 endfunction()
 
@@ -73,7 +87,7 @@ function(add_flashcore_internal_library name)
   target_compile_options(${name} PRIVATE ${FLASHCORE_CXX_FLAGS})
   add_dependencies(${name} FlashCoreIncGen ${ARG_DEPENDS})
   flashcore_link(${name} ${ARG_LINK_LIBS})
-  flashcore_reuse_headers(${name})
+  flashcore_reuse_headers(${name} FlashCoreCommonHeaders)
 endfunction()
 
 # Gives a library the name that its users know, here and in the package:
@@ -113,10 +127,11 @@ function(add_flashcore_unittest name)
   cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   llvm_update_compile_flags(${name})
-  target_compile_options(${name} PRIVATE ${FLASHCORE_CXX_FLAGS})
+  target_compile_options(${name} PRIVATE
+    ${FLASHCORE_CXX_FLAGS} ${FLASHCORE_TEST_FLAGS})
   add_dependencies(${name} FlashCoreIncGen)
   flashcore_link(${name} ${ARG_LINK_LIBS} GTest::gtest GTest::gtest_main)
-  flashcore_reuse_headers(${name})
+  flashcore_reuse_headers(${name} FlashCoreTestHeaders)
   add_test(NAME ${name} COMMAND ${name})
   add_dependencies(FlashCoreUnitTests ${name})
 endfunction()

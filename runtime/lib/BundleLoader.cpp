@@ -20,6 +20,8 @@
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>

@@ -13,6 +13,8 @@
 #include "../../tools/OutputFile.h"
 #include "OpenFile.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

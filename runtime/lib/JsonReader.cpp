@@ -11,6 +11,8 @@
 
 #include "flashcore/Runtime/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace flashcore;
 using nlohmann::json;
 
@@ -53,6 +55,10 @@ JsonReader::Field JsonReader::Field::operator[](std::string_view key) const {
   }
   return Field(*reader, *it, memberPath);
 }
+
+bool JsonReader::Field::isNull() const { return value->is_null(); }
+
+bool JsonReader::Field::isString() const { return value->is_string(); }
 
 std::vector<JsonReader::Field> JsonReader::Field::elements() const {
   std::vector<Field> result;

@@ -15,6 +15,8 @@
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace flashcore;

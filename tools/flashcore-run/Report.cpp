@@ -12,6 +12,8 @@
 
 #include "flashcore/Runtime/FileUtils.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>

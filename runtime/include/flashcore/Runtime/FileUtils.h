@@ -14,7 +14,7 @@
 
 #include "flashcore/Runtime/Status.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <filesystem>

@@ -15,7 +15,7 @@
 
 #include "flashcore/Runtime/Status.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -40,7 +40,7 @@ public:
     std::vector<Field> elements() const;
     /// The names of the members of an object.
     std::vector<std::string> keys() const;
-    bool isNull() const { return value->is_null(); }
+    bool isNull() const;
 
     std::string string() const;
     double number() const;
@@ -51,7 +51,7 @@ public:
     /// nullopt for null.
     std::optional<int64_t> integerOrNull() const;
 
-    bool isString() const { return value->is_string(); }
+    bool isString() const;
     bool boolean() const;
     /// True when this is an object with the member `key`.
     bool has(std::string_view key) const;
