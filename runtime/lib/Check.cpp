@@ -124,11 +124,13 @@ static void forEach(const TensorView &tensor, KeyRange rows, Visitor &&visit) {
 }
 
 /// Rows that are not computed are not compared: both references have zeros.
-/// With a `relative` tolerance the yardstick is reported alone.
+/// A value may be off by `relative` of 1 + its size, and where errors are those
+/// of P, too (`hasYardstick`), by what the yardstick's say; it is reported in
+/// any case.
 static ErrorReport compare(const TensorView &actual, KeyRange rows,
                            const std::vector<double> &reference,
                            const std::vector<double> &yardstick,
-                           std::optional<double> relative = std::nullopt) {
+                           double relative = 0, bool hasYardstick = true) {
   ErrorReport report;
   for (size_t i = 0; i < reference.size(); ++i) {
     double usual = difference(yardstick[i], reference[i]);
@@ -137,14 +139,15 @@ static ErrorReport compare(const TensorView &actual, KeyRange rows,
       report.yardstick = usual;
     report.yardstickNorm += usual * usual;
   }
-  double limit = relative.value_or(2 * report.yardstick + slack);
+  double limit = hasYardstick ? 2 * report.yardstick + slack : relative;
   report.allowed = limit; // of no elements
   auto allowedAt = [&](double expected) {
-    if (relative)
-      return std::isfinite(expected) ? limit * (1 + std::abs(expected)) : limit;
+    double least = std::isfinite(expected) ? relative * (1 + std::abs(expected))
+                                           : relative;
+    if (hasYardstick)
+      least = std::max(least, stepAt(actual.dtype, expected));
     // std::max would drop a NaN.
-    double step = stepAt(actual.dtype, expected);
-    return step > limit ? step : limit;
+    return least > limit ? least : limit;
   };
   forEach(actual, rows, [&](int64_t index, double value) {
     double expected =
@@ -347,12 +350,10 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
   report.o = compare(outputs.o, rows, reference->o, yardstick->o);
   // Functions of scores are the approximations of the PTX ISA: tanh is off by
   // 2^-11, which a softcap multiplies.
-  std::optional<double> tolerance;
-  if (!inputs.softcap && !inputs.score)
-    tolerance = lseTolerance;
+  bool isApproximate = inputs.softcap || inputs.score;
   if (outputs.lse)
-    report.lse =
-        compare(*outputs.lse, rows, reference->lse, yardstick->lse, tolerance);
+    report.lse = compare(*outputs.lse, rows, reference->lse, yardstick->lse,
+                         lseTolerance, isApproximate);
   if (outputs.scores)
     report.scores =
         compare(*outputs.scores, rows, reference->scores, yardstick->scores);

@@ -374,6 +374,26 @@ TEST(CheckTest, lseIsOfF32WhateverPIsRoundedTo) {
   }
 }
 
+TEST(CheckTest, lseOfChangedScoresIsOfF32AtLeast) {
+  // The yardstick is exact: O would say that LSE must be, too.
+  Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 1, 1}, {496}), v({1, 1, 1, 1}, {7}),
+      o({1, 1, 1, 1}, {7}), lse({1, 1, 1, 1}, {496});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  nlohmann::json document = {{"values", nlohmann::json::array()},
+                             {"result", 0}};
+  JsonReader reader("test", "");
+  std::vector<std::string> tensors;
+  ScoreProgram same = ScoreProgram::read(reader, reader.root(document),
+                                         ScoreProgram::Type::F32, tensors);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  inputs.score = &same;
+  AttentionOutputs outputs = {o.view, lse.view};
+  for (auto [error, passes] : {std::pair(0.9f, true), {1.1f, false}}) {
+    lse.values[0] = 496 + error * 2e-5f * 497;
+    EXPECT_EQ(checkOutputs(inputs, outputs)->pass(), passes) << error;
+  }
+}
+
 TEST(CheckTest, scoresWithoutRoomInTheirTypeAreInfinite) {
   // Scores of 1 and -1e9, of f16.
   Tensor q({1, 1, 1, 1}, {1}), k({1, 1, 2, 1}, {1, 1}), v({1, 1, 2, 1}, {7, 8}),
