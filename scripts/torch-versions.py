@@ -2,9 +2,9 @@
 """Runs the tests of the Python package beside several PyTorchs and Transformers.
 
 Each pair has an environment of its own in build/torch-versions, with the wheel that
-scripts/wheel.sh built. With --update what is supported is written into
-docs/PyTorch.md: the pairs whose tests pass. The exit code is 1 if a test fails, or a
-pair was not installed.
+scripts/wheel.sh built, and runs scripts/transformers-models.py, too. With --update what
+is supported is written into docs/PyTorch.md. The exit code is 1 if a test fails, a model
+does not agree, or a pair was not installed.
 """
 import argparse
 import datetime
@@ -21,7 +21,7 @@ VENVS = ROOT / "build/torch-versions"
 #: PyTorch and Transformers, as pip is told; "" is the newest. The oldest of each, those
 #: of the figures on the pages, and the oldest that `register_flash` knows.
 PAIRS = [("==2.8.*", "==5.4.*"), ("==2.11.*", ""), ("", "==5.19.*"), ("", "")]
-HEADING = "| PyTorch | Transformers | passed | skipped | failed |\n|---|---|---:|---:|---:|\n"
+HEADING = "| PyTorch | Transformers | passed | skipped | failed | models |\n|---|---|---:|---:|---:|---|\n"
 
 
 def install(python, torch, transformers):
@@ -50,6 +50,15 @@ def test(python, arguments):
     return counts.get("passed", 0), counts.get("skipped", 0), failed
 
 
+def run_models(python):
+    """What the last line of scripts/transformers-models.py says, and whether all agree."""
+    command = [python, ROOT / "scripts/transformers-models.py"]
+    run = subprocess.run(command, cwd=ROOT / "build", capture_output=True, text=True)
+    print(run.stdout, run.stderr[-2000:], flush=True)
+    said = re.search(r"^(\d+ of \d+) models agree with PyTorch(.*)$", run.stdout, re.M)
+    return said.expand(r"\1\2") if said else "not run", run.returncode == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the table into docs/PyTorch.md")
@@ -69,10 +78,11 @@ def main():
             bad += 1
             continue
         passed, skipped, failed = test(python, args.tests)
-        bad += failed
+        models, agree = ("not run", True) if args.tests else run_models(python)
+        bad += failed + (not agree)
         print(f"torch-versions: PyTorch {versions[0]}, Transformers {versions[1]}: "
-              f"{passed} passed, {skipped} skipped, {failed} failed", flush=True)  # fmt: skip
-        rows += f"| {' | '.join(versions)} | {passed:,} | {skipped:,} | {failed} |\n"
+              f"{passed} passed, {skipped} skipped, {failed} failed, models: {models}", flush=True)  # fmt: skip
+        rows += f"| {' | '.join(versions)} | {passed:,} | {skipped:,} | {failed} | {models} |\n"
     if args.update:
         day = datetime.date.today()
         marked_blocks.write(PAGE, "torch-versions", f"{day.day} {day:%B %Y}, on the CPU:\n\n{HEADING}{rows}")
