@@ -703,7 +703,7 @@ LogicalResult AttentionOp::verifyResults() {
   if (failed(verifyBufferSemantics(*this)))
     return failure();
   // C32
-  return checkOutputsApart(*this, std::equal_to<Value>());
+  return checkOutputsApart(*this, std::equal_to<>());
 }
 
 LogicalResult AttentionOp::verifyRegions() {

@@ -94,5 +94,5 @@ LogicalResult MergeOp::verify() {
   if (failed(verifyBufferSemantics(*this)))
     return failure();
   // M7
-  return checkOutputsApart(*this, std::equal_to<Value>());
+  return checkOutputsApart(*this, std::equal_to<>());
 }
