@@ -189,6 +189,27 @@ TEST(Alu, Floats) {
            return u64(0x7fffffff);
          return x == y ? u64(u32(a) & u32(b)) : fromFloat(std::max(x, y));
        }},
+      {"max.f32 %r0, %f1, %f2, %f3;", 'r',
+       [](u64 a, u64 b, u64 c) {
+         auto larger = [](u64 a, u64 b) {
+           float x = asFloat(a), y = asFloat(b);
+           if (std::isnan(x) || std::isnan(y))
+             return fromFloat(std::isnan(x) ? y : x);
+           return x == y ? u64(u32(a) & u32(b)) : fromFloat(std::max(x, y));
+         };
+         return larger(a, larger(b, c));
+       }},
+      {"min.ftz.NaN.abs.f32 %r0, %f1, %f2, %f3;", 'r',
+       [](u64 a, u64 b, u64 c) {
+         float least = INFINITY;
+         for (u64 each : {a, b, c}) {
+           float x = std::fabs(flushed(asFloat(each)));
+           if (std::isnan(x))
+             return u64(0x7fffffff);
+           least = std::min(least, x);
+         }
+         return fromFloat(least);
+       }},
       {"rcp.approx.ftz.f32 %r0, %f1;", 'r',
        [](u64 a, u64, u64) {
          return fromFloat(flushed(1.0f / flushed(asFloat(a))));

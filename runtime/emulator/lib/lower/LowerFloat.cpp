@@ -13,6 +13,7 @@
 #include "Lowering.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace flashcore::emu;
 
@@ -161,31 +162,53 @@ bool Lowering::lowerFloatMinMax(ScalarType type) {
   bool isMin = mods.base() == "min";
   bool ftz = mods.take("ftz"), nan = mods.take("NaN");
   bool xorSign = mods.take("xorsign");
+  // Order in AluOps.def: Min Max MinFtz MaxFtz MinNan MaxNan MinNanFtz ...
+  AluOp op =
+      next(AluOp::MinF32, (isMin ? 0 : 1) + (ftz ? 2 : 0) + (nan ? 4 : 0));
+  if (inst->operands.size() == 4 && !xorSign && type == ScalarType::F32)
+    return lowerThreeInputs(op);
   if (xorSign && !mods.take("abs"))
     return failHere("expects .abs after .xorsign");
-  unsigned numSources = inst->operands.size() == 4 ? 3 : 2;
-  if (numSources == 3)
-    return failHere("three-input min and max are not supported (sm_100)");
   if (isHalf(type)) {
-    AluOp op = nan ? (isMin ? AluOp::MinNanF16 : AluOp::MaxNanF16)
-                   : (isMin ? AluOp::MinF16 : AluOp::MaxF16);
+    AluOp f16 = nan ? (isMin ? AluOp::MinNanF16 : AluOp::MaxNanF16)
+                    : (isMin ? AluOp::MinF16 : AluOp::MaxF16);
     if (xorSign && !ftz)
-      return lowerXorSign(byHalf(type, op), type);
+      return lowerXorSign(byHalf(type, f16), type);
     if (xorSign)
       return failHere(".ftz and .xorsign together are not supported for f16");
-    return lowerHalf(byHalf(type, op), type, 2, 0, ftz, /*sat=*/false);
+    return lowerHalf(byHalf(type, f16), type, 2, 0, ftz, /*sat=*/false);
   }
   if (type == ScalarType::F64 && !nan && !ftz && !xorSign)
     return lowerUniform(isMin ? AluOp::MinF64 : AluOp::MaxF64, type, 2,
                         InstClass::Float);
   if (type != ScalarType::F32)
     return failHere(badType(mods.base(), type));
-  // Order in AluOps.def: Min Max MinFtz MaxFtz MinNan MaxNan MinNanFtz ...
-  AluOp op =
-      next(AluOp::MinF32, (isMin ? 0 : 1) + (ftz ? 2 : 0) + (nan ? 4 : 0));
   if (xorSign)
     return lowerXorSign(op, type);
   return lowerUniform(op, type, 2, InstClass::Float);
+}
+
+/// min or max of three f32, or of their magnitudes, of sm_100 and newer.
+bool Lowering::lowerThreeInputs(AluOp op) {
+  bool isAbs = mods.take("abs");
+  std::array<uint32_t, 4> operands;
+  for (unsigned i = 1; i <= 3; ++i) {
+    if (!source(i, ScalarType::F32, operands[i]))
+      return false;
+    if (!isAbs)
+      continue;
+    uint32_t magnitude = allocate(ScalarType::F32);
+    emitAlu(AluOp::AbsF32, InstClass::Float, {magnitude, operands[i]}).hidden =
+        true;
+    operands[i] = magnitude;
+  }
+  if (!dest(0, ScalarType::F32, operands[0]))
+    return false;
+  uint32_t ofTwo = allocate(ScalarType::F32);
+  emitAlu(op, InstClass::Float, {ofTwo, operands[1], operands[2]}).hidden =
+      true;
+  emitAlu(op, InstClass::Float, {operands[0], ofTwo, operands[3]});
+  return true;
 }
 
 /// min and max of the magnitudes, with the product of the signs. The last step

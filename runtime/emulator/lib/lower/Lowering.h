@@ -186,6 +186,7 @@ private:
   bool lowerHalf(AluOp op, ScalarType type, unsigned numSources, int aux,
                  bool ftz, bool sat);
   bool lowerXorSign(AluOp op, ScalarType type);
+  bool lowerThreeInputs(AluOp op);
 
   // LowerConvert.cpp.
   bool lowerCvt();

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[4]
 sys.path += [str(ROOT / "python/flashcore"), str(ROOT / "scripts")]
 
 import compiler_lists
-from bundle import Bundle
+from bundle import Bundle, chip_number
 
 
 @dataclasses.dataclass(frozen=True)
