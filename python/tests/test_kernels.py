@@ -147,15 +147,16 @@ def test_precompiled_kernels_that_a_gpu_has_no_room_for_are_passed_over(
     assert compiled() == before
 
 
-def test_kernels_of_warpgroups_on_the_emulator(cache_dir, monkeypatch):
+@pytest.mark.parametrize("chip", ["sm_90a", "sm_121"])
+def test_kernels_of_other_chips_on_the_emulator(cache_dir, monkeypatch, chip):
     numpy = pytest.importorskip("numpy")
     from formula import assert_close, attention, draw_qkv
 
-    monkeypatch.setenv("FLASHCORE_CHIP", "sm_90a")
+    monkeypatch.setenv("FLASHCORE_CHIP", chip)
     q, k, v = draw_qkv(queries=150, keys=70, heads=1)
     o, lse = flashcore.attention(q, k, v, causal="top_left", lse=True)
     expected = attention(q, k, v, causal="top_left")
     assert_close(o, expected[0])
     assert_close(lse, expected[1].astype(numpy.float32))
     (loaded,) = kernels.loaded().values()
-    assert loaded.module.code == "PTX sm_90a on the emulator"
+    assert loaded.module.code == f"PTX {chip} on the emulator"
