@@ -23,7 +23,9 @@ trap 'rm -rf "$stage"' EXIT
 cmake --build "$build" --target flashcore flashcore-shared FlashCoreRuntime FlashCoreEmulator >"$stage/build.log" ||
   { tail -n 60 "$stage/build.log" >&2; exit 1; }
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
-name=flashcore-$version-linux-$(uname -m)
+# A build for another machine says so (scripts/aarch64.sh).
+machine=$(grep -q '^FLASHCORE_SYSROOT:[A-Z]*=.' "$build/CMakeCache.txt" && echo aarch64 || uname -m)
+name=flashcore-$version-linux-$machine
 root=$stage/$name
 
 for component in Static CAPI Runtime; do

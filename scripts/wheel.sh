@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the wheel of the Python package into build/wheel, and says how large it is.
 # It runs with glibc 2.28 and newer.
-# usage: scripts/wheel.sh [PRESET]     PRESET: release (default)
+# usage: scripts/wheel.sh [PRESET]
+#   PRESET: release (default), or aarch64 after scripts/aarch64.sh, whose wheel is in build/wheel-aarch64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 limit=$((25 << 20)) # bytes
-platform=manylinux_2_28_$(uname -m)
+machine=$(uname -m)
 venv=build/python-venv
 out=build/wheel
 
@@ -15,7 +16,21 @@ out=build/wheel
 
 # What the build was configured with.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
-libc=$(scripts/get-libc.sh)
+sysroot=$(cached FLASHCORE_SYSROOT)
+cross=()
+strip=(--strip)
+if [ -n "$sysroot" ]; then
+  machine=aarch64
+  out=build/wheel-$machine
+  strip=() # CMake did, by a tool that knows the machine
+  export _PYTHON_HOST_PLATFORM=linux-$machine # the wheel's tag
+  cross=(
+    --config-settings=cmake.define.CMAKE_TOOLCHAIN_FILE="$PWD/cmake/$machine-linux-gnu.cmake"
+    --config-settings=cmake.define.FLASHCORE_SYSROOT="$sysroot"
+    --config-settings=cmake.define.Python_INCLUDE_DIR="$sysroot/usr/include/python3.11"
+  )
+fi
+libc=$(scripts/get-libc.sh "$machine")
 [ "$(cached FLASHCORE_LIBC_DIR)" = "$libc" ] || cmake -DFLASHCORE_LIBC_DIR="$libc" "build/$preset" >/dev/null
 cmake --build "build/$preset" --target flashcore-shared FlashCoreRuntime FlashCoreEmulator
 rm -rf "$out"
@@ -31,10 +46,10 @@ PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" \
   --config-settings=cmake.define.FLASHCORE_LIBC_DIR="$libc" \
   --config-settings=cmake.define.FlashCore_DIR="$PWD/$out/installed/lib/cmake/FlashCore" \
-  ./python
+  "${cross[@]}" ./python
 
 # Refused where a symbol is used that the platform does not have.
-PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip --plat "$platform" --wheel-dir "$out" \
+PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair "${strip[@]}" --plat "manylinux_2_28_$machine" --wheel-dir "$out" \
   "$out"/plain/*.whl >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log" >&2; exit 1; }
 rm -r "$out/plain"
 

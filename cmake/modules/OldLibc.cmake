@@ -27,7 +27,11 @@ function(flashcore_link_for_old_libc target)
       POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
   endif()
   # The C++ library and libgcc are those of the compiler.
-  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-libgcc-file-name
+  set(cross)
+  if(CMAKE_CROSSCOMPILING)
+    set(cross --target=${CMAKE_CXX_COMPILER_TARGET} --sysroot=${CMAKE_SYSROOT})
+  endif()
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} ${cross} -print-libgcc-file-name
     OUTPUT_VARIABLE libgcc OUTPUT_STRIP_TRAILING_WHITESPACE
     COMMAND_ERROR_IS_FATAL ANY)
   cmake_path(GET libgcc PARENT_PATH gcc)
