@@ -11,6 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming):
+// the names are those of glibc.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -20,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/single_threaded.h>
 
 /// Since glibc 2.32. True says that no other thread exists, which is not known
 /// here, so counts of references are always atomic.
@@ -121,3 +124,4 @@ double exp2(double x) { return first_exp2(x); }
 double log(double x) { return first_log(x); }
 double log2(double x) { return first_log2(x); }
 double pow(double x, double y) { return first_pow(x, y); }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming):
+// the names are those of glibc.
 // Of newer glibcs, whose headers may not be here.
 extern char __libc_single_threaded;
 uint32_t arc4random(void);
@@ -77,3 +79,4 @@ int main(void) {
   EXPECT(first != arc4random() || first != arc4random());
   return numFailures != 0;
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
