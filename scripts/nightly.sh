@@ -59,7 +59,7 @@ fuzz-emulator() { # random PTX for the emulator's parser and interpreter
   scripts/fuzz-emulator.sh "$minutes"
 }
 torch() { # the tests of the Python package beside PyTorch and Transformers, the oldest and the newest of both, and mypy over all of it
-  PYTHON_TEST_PACKAGES='torch transformers' scripts/python-test.sh release || return 1
+  PYTHON_TEST_PACKAGES='torch transformers psutil' scripts/python-test.sh release || return 1
   python3 scripts/torch-versions.py --update
 }
 models() { # tiny models of Transformers in bfloat16, with padding, under the SDPA switch

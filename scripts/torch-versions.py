@@ -26,7 +26,8 @@ HEADING = "| PyTorch | Transformers | passed | skipped | failed | models |\n|---
 
 def install(python, torch, transformers):
     (wheel,) = (ROOT / "build/wheel").glob("*.whl")
-    packages = [f"{wheel}[test]", f"torch{torch}", f"transformers{transformers}"]
+    # Without psutil Transformers takes a CPU for one without memory, and batches nothing.
+    packages = [f"{wheel}[test]", f"torch{torch}", f"transformers{transformers}", "psutil"]
     subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     # The wheel of the tree, whatever was there.
     again = ["--quiet", "--no-deps", "--force-reinstall", wheel]
