@@ -220,7 +220,7 @@ def test_masks_that_flags_cannot_say_are_made():
 
 @pytest.mark.parametrize("version", ["4.57.6", "5.3.0"])
 def test_older_transformers_are_refused(monkeypatch, version):
-    # The module that imports find: tracing a model may leave another than that of this file.
+    # The module that imports find: Transformers puts another in its place when it loads a model.
     monkeypatch.setattr(sys.modules["transformers"], "__version__", version)
     for register in (flashcore.transformers.register, flashcore.transformers.register_flash):
         with pytest.raises(flashcore.Error, match=f"Transformers 5.4 or newer, but got {version}"):
