@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 
 using namespace flashcore;
@@ -24,6 +25,9 @@ static constexpr double slack = 1e-5;
 /// What LSE may be off by, relative to 1 + |LSE|: it is summed in f32 whatever
 /// P is rounded to. Merges and backward passes take exponentials of it.
 static constexpr double lseTolerance = 2e-5;
+/// What a score may be off by, relative to what it is a sum of: a few steps of
+/// f32, which products are summed in, and regions compute in.
+static constexpr double scoreTolerance = 4 * 0x1p-23;
 
 bool ErrorReport::pass() const {
   return error <= allowed && std::isfinite(allowed);
@@ -123,14 +127,26 @@ static void forEach(const TensorView &tensor, KeyRange rows, Visitor &&visit) {
             visit(index, tensor.load(b, h, s, d));
 }
 
+namespace {
+/// What a value may be off by, beside a step of its type.
+struct Tolerance {
+  /// Of 1 + its size.
+  double relative = 0;
+  /// Whether errors are those of P, too, so that the yardstick's count. They
+  /// are reported in any case.
+  bool hasYardstick = true;
+  /// Of the element of this number, which the reference says is so; may be
+  /// empty.
+  std::function<double(size_t, double)> ofElement = {};
+};
+} // namespace
+
 /// Rows that are not computed are not compared: both references have zeros.
-/// A value may be off by `relative` of 1 + its size, and where errors are those
-/// of P, too (`hasYardstick`), by what the yardstick's say; it is reported in
-/// any case.
 static ErrorReport compare(const TensorView &actual, KeyRange rows,
                            const std::vector<double> &reference,
                            const std::vector<double> &yardstick,
-                           double relative = 0, bool hasYardstick = true) {
+                           const Tolerance &tolerance = {}) {
+  auto [relative, hasYardstick, ofElement] = tolerance;
   ErrorReport report;
   for (size_t i = 0; i < reference.size(); ++i) {
     double usual = difference(yardstick[i], reference[i]);
@@ -141,19 +157,22 @@ static ErrorReport compare(const TensorView &actual, KeyRange rows,
   }
   double limit = hasYardstick ? 2 * report.yardstick + slack : relative;
   report.allowed = limit; // of no elements
-  auto allowedAt = [&](double expected) {
+  auto allowedAt = [&](size_t index, double expected) {
     double least = std::isfinite(expected) ? relative * (1 + std::abs(expected))
                                            : relative;
     if (hasYardstick)
       least = std::max(least, stepAt(actual.dtype, expected));
+    if (ofElement && std::isfinite(expected))
+      least += ofElement(index, expected);
     // std::max would drop a NaN.
     return least > limit ? least : limit;
   };
   forEach(actual, rows, [&](int64_t index, double value) {
-    double expected =
-        fitTo(actual.dtype, reference[static_cast<size_t>(index)]);
+    auto place = static_cast<size_t>(index);
+    double expected = fitTo(actual.dtype, reference[place]);
     double error = difference(value, expected);
-    accumulate(report, {index, expected, value, error, allowedAt(expected)});
+    accumulate(report,
+               {index, expected, value, error, allowedAt(place, expected)});
     report.norm += error * error;
   });
   locate(report, actual.sizes);
@@ -331,6 +350,54 @@ ErrorReport StageCheck::run(Stage stage) {
   return report;
 }
 
+/// The Euclidean norms of rows, in packed order.
+static std::vector<double> getNorms(const TensorView &tensor) {
+  std::vector<double> norms;
+  for (int64_t b = 0; b < tensor.sizes[0]; ++b)
+    for (int64_t h = 0; h < tensor.sizes[1]; ++h)
+      for (int64_t s = 0; s < tensor.sizes[2]; ++s) {
+        double sum = 0;
+        for (int64_t d = 0; d < tensor.sizes[3]; ++d)
+          sum += tensor.load(b, h, s, d) * tensor.load(b, h, s, d);
+        norms.push_back(std::sqrt(sum));
+      }
+  return norms;
+}
+
+namespace {
+/// Scores are sums of f32, whose errors follow |q| |k| (Higham, Accuracy and
+/// Stability of Numerical Algorithms, 3.1), and of what regions make of them.
+/// The probability of a key is off by its share of the score's error.
+class ScoresTolerance {
+public:
+  ScoresTolerance(const AttentionInputs &inputs)
+      : stage(*inputs.scoresStage), scale(inputs.softmaxScale),
+        queries(getNorms(inputs.q)), keys(getNorms(inputs.k)),
+        seqlenQ(inputs.q.sizes[2]), seqlenK(inputs.k.sizes[2]),
+        group(inputs.k.sizes[1] == 0 ? 1
+                                     : inputs.q.sizes[1] / inputs.k.sizes[1]) {}
+
+  double operator()(size_t index, double expected) const {
+    auto row = static_cast<int64_t>(index) / seqlenK;
+    int64_t key = static_cast<int64_t>(index) % seqlenK;
+    int64_t keyHead = row / seqlenQ / group;
+    double size = scale * queries[static_cast<size_t>(row)] *
+                  keys[static_cast<size_t>(keyHead * seqlenK + key)];
+    if (stage != ScoresStage::Probabilities)
+      return scoreTolerance * std::max(size, std::abs(expected));
+    // Beyond, tests have inputs whose products f32 holds.
+    constexpr double largest = 0x1p12;
+    return scoreTolerance * std::min(size, largest) * expected;
+  }
+
+private:
+  ScoresStage stage;
+  double scale;
+  std::vector<double> queries, keys;
+  int64_t seqlenQ, seqlenK, group;
+};
+} // namespace
+
 StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
                                               const AttentionOutputs &outputs,
                                               unsigned threads) {
@@ -353,10 +420,11 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
   bool isApproximate = inputs.softcap || inputs.score;
   if (outputs.lse)
     report.lse = compare(*outputs.lse, rows, reference->lse, yardstick->lse,
-                         lseTolerance, isApproximate);
+                         {lseTolerance, isApproximate});
   if (outputs.scores)
     report.scores =
-        compare(*outputs.scores, rows, reference->scores, yardstick->scores);
+        compare(*outputs.scores, rows, reference->scores, yardstick->scores,
+                {0, true, ScoresTolerance(inputs)});
   if (inputs.kNew) {
     report.k = compareAppended(inputs, /*isKey=*/true);
     report.v = compareAppended(inputs, /*isKey=*/false);

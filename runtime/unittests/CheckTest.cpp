@@ -355,6 +355,22 @@ TEST(CheckTest, scoresAreCompared) {
   }
 }
 
+TEST(CheckTest, scoresMayBeOffByStepsOfWhatTheyAreSumsOf) {
+  // One key, whose score is 1000 - 999 and whose probability is 1.
+  Tensor q({1, 1, 1, 2}, {1, 1}), k({1, 1, 1, 2}, {1000, -999}),
+      v({1, 1, 1, 1}, {4}), o({1, 1, 1, 1}, {4}), scores({1, 1, 1, 1}, {1});
+  AttentionInputs inputs = makeInputs(q.view, k.view, v.view, 1, Causal::None);
+  AttentionOutputs outputs = {o.view, {}, scores.view};
+  double size = std::sqrt(2.0) * std::hypot(1000, 999);
+  for (ScoresStage stage : {ScoresStage::Scaled, ScoresStage::Probabilities}) {
+    inputs.scoresStage = stage;
+    for (auto [steps, passes] : {std::pair(3.5, true), {4.5, false}}) {
+      scores.values[0] = static_cast<float>(1 + steps * 0x1p-23 * size);
+      EXPECT_EQ(checkOutputs(inputs, outputs)->pass(), passes) << steps;
+    }
+  }
+}
+
 TEST(CheckTest, lseIsOfF32WhateverPIsRoundedTo) {
   // One key: LSE is its score.
   for (float score : {0.0f, 3.0f, -1e6f}) {
