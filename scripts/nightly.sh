@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 minutes=10
 export FLASHCORE_TEST_TURN=all # what CI tests in turns is whole here
 chosen=()
-steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container old-root asan)
+steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container old-root aarch64 asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -78,6 +78,9 @@ container() { # what Containerfile says, in a fresh root of Debian: both command
 old-root() { # the wheel, the archive and programs in C with either in a root of Debian 11 (as root)
   scripts/wheel.sh release && scripts/package.sh && scripts/old-root.sh
 }
+aarch64() { # a cross build for aarch64, which compiles and emulates as that for this machine does, under qemu
+  scripts/aarch64.sh
+}
 asan() { # all tests, with ASan and UBSan
   scripts/test.sh asan
 }
@@ -85,7 +88,7 @@ asan() { # all tests, with ASan and UBSan
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
   [whole]='^ *(Passed|Failed) *:|% tests passed|[0-9]+ passed|^test: all ' [tidy]='^check-tidy: |(warning|error): '
-  [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [old-root]='^old-root: all' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [old-root]='^old-root: all' [aarch64]='variants, |^aarch64: ' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [container]='^PASS|^container-root: '
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|"spilling"|^seed'
 )
