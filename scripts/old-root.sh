@@ -33,8 +33,8 @@ find_debootstrap() {
   debootstrap=(env DEBOOTSTRAP_DIR="$work/tool/usr/share/debootstrap" "$work/tool/usr/sbin/debootstrap")
 }
 
+# Leaves the folder of what is in the making in `work`, for the trap.
 make_root() {
-  local work
   work=$(mktemp -d build/old-root.XXXXXX)
   work=$PWD/$work
   trap 'rm -rf --one-file-system "$work"' EXIT

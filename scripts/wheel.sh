@@ -19,20 +19,29 @@ out=build/wheel
 cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
 compiler() { command -v "$(cached "$1")"; }
 sysroot=$(cached FLASHCORE_SYSROOT)
-cross=()
-strip=(--strip)
+is_cross=false
+# Refused where a symbol is used that the platform does not have.
+repair=(--strip --plat "manylinux_2_28_$machine")
 if [ -n "$sysroot" ]; then
   machine=aarch64
   out=build/wheel-$machine
-  strip=() # CMake did, by a tool that knows the machine
   export _PYTHON_HOST_PLATFORM=linux-$machine # the wheel's tag
-  cross=(
+  is_cross=true
+  options=(
     --config-settings=cmake.define.CMAKE_TOOLCHAIN_FILE="$PWD/cmake/$machine-linux-gnu.cmake"
     --config-settings=cmake.define.FLASHCORE_SYSROOT="$sysroot"
     --config-settings=cmake.define.Python_INCLUDE_DIR="$sysroot/usr/include/python3.11"
   )
+else
+  options=(
+    --config-settings=cmake.define.CMAKE_C_COMPILER="$(compiler CMAKE_C_COMPILER)"
+    --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(compiler CMAKE_CXX_COMPILER)"
+  )
 fi
 libc=$(scripts/get-libc.sh "$machine")
+# auditwheel knows the platforms of this machine by name, and of others what it finds.
+# CMake has stripped, by a tool for the machine.
+! $is_cross || repair=(--plat auto --ldpaths "$libc/lib/$machine-linux-gnu")
 [ "$(cached FLASHCORE_LIBC_DIR)" = "$libc" ] || cmake -DFLASHCORE_LIBC_DIR="$libc" "build/$preset" >/dev/null
 cmake --build "build/$preset" --target flashcore-shared FlashCoreRuntime FlashCoreEmulator
 rm -rf "$out"
@@ -44,18 +53,19 @@ done
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --no-build-isolation --wheel-dir "$out/plain" \
   --config-settings=build-dir="$PWD/build/$preset/wheel-module" \
-  --config-settings=cmake.define.CMAKE_C_COMPILER="$(compiler CMAKE_C_COMPILER)" \
-  --config-settings=cmake.define.CMAKE_CXX_COMPILER="$(compiler CMAKE_CXX_COMPILER)" \
   --config-settings=cmake.define.FLASHCORE_LIBC_DIR="$libc" \
   --config-settings=cmake.define.FlashCore_DIR="$PWD/$out/installed/lib/cmake/FlashCore" \
-  "${cross[@]}" ./python
+  "${options[@]}" ./python
 
-# Refused where a symbol is used that the platform does not have.
-PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair "${strip[@]}" --plat "manylinux_2_28_$machine" --wheel-dir "$out" \
+PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair "${repair[@]}" --wheel-dir "$out" \
   "$out"/plain/*.whl >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log" >&2; exit 1; }
 rm -r "$out/plain"
 
 wheel=$(ls "$out"/*.whl)
+[[ $wheel == *-manylinux_2_28_$machine.whl ]] || {
+  echo "wheel: expects the tag manylinux_2_28_$machine, but got $wheel" >&2
+  exit 1
+}
 bytes=$(stat -c %s "$wheel")
 echo "$wheel: $((bytes / 1000)) kB, library $(($(stat -c %s "$out/installed/lib/libflashcore.so.0") / 1000)) kB"
 if ((bytes > limit)); then
