@@ -224,6 +224,8 @@ bool FactorMover::takeFactorOfSum(Value x, Value a, Value other, float sign) {
   bool isSmall = getBoundOf(x) * most + ofRow * ofOther * most <= kLargest;
   if (!isSmall && ofOther > kLargestInteger)
     return false;
+  if (!isScore && !mayGrow(product.of, product.factor))
+    return false;
   b.setInsertionPoint(yield);
   setResult(math::FmaOp::create(b, multiplyOfRow(a, inverse, ofRow), other,
                                 product.of));

@@ -521,6 +521,11 @@ gpu.module @kernels {
 // CHECK:         %[[LARGEST:.+]] = arith.select %[[IS_POSITIVE]],
 // CHECK:         %[[SAFE:.+]] = arith.select %[[IS_LOST]], %[[LARGEST]], %[[FACTOR]]
 // CHECK:         math.fma %[[SAFE]],
+// CHECK-LABEL: gpu.func @steps_beside_twice_an_f32
+// CHECK:         %[[TWO:.+]] = arith.constant 2.000000e+00 : f32
+// CHECK:         %[[MASKED:.+]] = math.fma
+// CHECK:         %[[TWICE:.+]] = arith.mulf %[[MASKED]], %[[TWO]]
+// CHECK:         arith.addf %[[TWICE]],
 // CHECK-LABEL: gpu.func @weights_of_masks
 // CHECK-NOT:     arith.select {{.*}} : f32
 // CHECK:         arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
@@ -538,6 +543,27 @@ gpu.module @kernels {
       %slope = memref.load %masks[%h] : memref<128xf32>
       %fall = arith.mulf %distance, %slope : f32
       %sum = arith.subf %score, %fall : f32
+      flashcore.yield %sum : f32
+    } {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+  gpu.func @steps_beside_twice_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(1.250000e-01) score {
+    ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
+      %steps = arith.subi %i, %j : index
+      %narrow = arith.index_cast %steps : index to i32
+      %distance = arith.sitofp %narrow : i32 to f32
+      %slope = memref.load %masks[%h] : memref<128xf32>
+      %mask = memref.load %masks[%j] : memref<128xf32>
+      %two = arith.constant 2.0 : f32
+      %masked = arith.addf %score, %mask : f32
+      %twice = arith.mulf %masked, %two : f32
+      %fall = arith.mulf %slope, %distance : f32
+      %sum = arith.addf %twice, %fall : f32
       flashcore.yield %sum : f32
     } {fcgpu.schedule = #schedule}
     gpu.return
