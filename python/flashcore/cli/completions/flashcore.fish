@@ -50,8 +50,8 @@ function _shtab_flashcore_using
   test "$_shtab_flashcore_cmdpath" = "$argv"
 end
 
-set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' config completion
-set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --copies --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-threads --exchange --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --overlap --page_table --pages --pages-per-sequence --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --shared-base --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
+set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench compare' 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' config completion
+set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --copies --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-shared-base --emu-threads --exchange --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --overlap --page_table --pages --pages-per-sequence --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --shared-base --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -105,7 +105,8 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l softmax -x -d 'How 
 complete -c flashcore -n '_shtab_flashcore_using compile' -l split-count -x -d 'Whether blocks share keys as key_splits says, or as each call wants: fixed or call'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l split-keys -x -d 'Keys of each part of split ones, counted from the first'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l tuning-file -xka "(__fish_complete_path (commandline -ct))" -d 'File with schedules of flashcore-tune, for what the other options leave open'
-complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_70, sm_75, sm_80, sm_86, sm_89, sm_90 or sm_90a, or for a bundle several: code for sm_90a runs on compute capability 9.0 alone, so that sm_80,sm_90a is for all devices (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l chip -x -d 'sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120 or sm_121, or for a bundle several, of which a device takes the newest that it has room for: code for sm_90a runs on compute capability 9.0 alone, and kernels for sm_80 and sm_90 may need more shared memory than 8.6, 8.9 and 12.x have, so that sm_80,sm_86,sm_90a is for all from 8.0 on (default: that of the #nvvm.target on other kernels of the module, else sm_89)'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l list-chips -d 'Print the chips that kernels are made for, a line each, oldest first, and stop'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l ptxas -x -d 'NVIDIA'"'"'s assembler (default: in $CUDA_HOME/bin, on PATH, or beside this program)'
 complete -c flashcore -n '_shtab_flashcore_using compile; and test $_shtab_flashcore_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d file
 complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a run -d 'run a bundle on a GPU or the emulator, and check'
@@ -169,6 +170,7 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l emu-check -x -d 'On the
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-mma -x -d 'On the emulator: rounding of mma: auto (by chip, the default), sm80, sm90, plain'
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-multiprocessors -x -d 'On the emulator: multiprocessors to launch persistent kernels for (default 132)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-schedule -x -d 'On the emulator: order of warps: seq (the default), skew, random:SEED'
+complete -c flashcore -n '_shtab_flashcore_using run' -l emu-shared-base -x -d 'On the emulator: where dynamic shared memory begins: driver (at a multiple of 1024, the default), declared (at a multiple of what the kernel declares)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-threads -x -d 'On the emulator: threads to run blocks on (default 1); 0 takes all cores'
 complete -c flashcore -n '_shtab_flashcore_using run' -l version -d 'Print the version and stop'
 complete -c flashcore -n '_shtab_flashcore_using run; and test $_shtab_flashcore_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d file
@@ -230,12 +232,19 @@ complete -c flashcore -n '_shtab_flashcore_using cache; and test $_shtab_flashco
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l json -d 'print JSON'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l out -xka "(__fish_complete_directories)" -d 'the folder'
-complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_90a)'
+complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l chips -x -d 'such as sm_80,sm_90 (default: sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_90a,sm_120,sm_121)'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l static -d 'for exactly these sizes, as static=True has them'
 complete -c flashcore -n '_shtab_flashcore_using cache precompile' -l multiprocessors -x -d 'of the GPU, which say whether the keys of a decode are split (default: 132)'
-complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore'"'"'s kernels beside every peer on this machine.'
+complete -c flashcore -n '_shtab_flashcore_using; and test $_shtab_flashcore_npos -eq 0' -a bench -d 'flashcore bench: FlashCore beside every peer on this machine.'
 complete -c flashcore -n '_shtab_flashcore_using bench' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench' -l version -d 'show program'"'"'s version number and exit'
+complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a compare -d 'A table to paste: FlashCore beside what else computes attention on this card.'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -s h -l help -d 'show this help message and exit'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l shape -x -d 'an attention in the words of flashcore-compile --shape, with every size known; may be given several times (default: '"'"'b4 h32 s4096 d64'"'"', '"'"'b4 h32 s4096 d64 causal'"'"', '"'"'b4 h16 s4096 d128'"'"', '"'"'b4 h16 s4096 d128 causal'"'"', '"'"'b1 h32/8 s1x8192 d128'"'"', '"'"'b16 h32/8 s1x8192 d128'"'"', '"'"'b1 h12 s128 d64'"'"', '"'"'b8 h16 s256 d64'"'"')'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l peers -xka "fa2 cudnn efficient math flash-attn flash-attn-3 flex" -d 'of fa2, cudnn, efficient, math, flash-attn, flash-attn-3, flex (default: all)'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l rounds -x -d 'rounds of a shape (default: 5, and up to 15 while they take less than 2 s)'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l seed -x -d 'of inputs and orders'
+complete -c flashcore -n '_shtab_flashcore_using bench compare' -l out -xka "(__fish_complete_directories)" -d 'also write what was measured, as the results.json of '"'"'run'"'"''
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a run -d 'compile, time, report and plot'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l problems -x -d 'problems by name, with or without -dense or -causal (default: all but features.*, or none beside --shape and --mlir)'
@@ -244,7 +253,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench run' -l dtype -xka "f16 b
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l shape -x -d 'an attention of these words, such as '"'"'b1 h32/8 s4096 d128 bf16 causal window=1024'"'"'; flashcore-compile --help lists them; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l mlir -xka "(__fish_complete_path (commandline -ct))" -d 'the attention of an .mlir file with static sizes; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l tools -xka "(__fish_complete_path (commandline -ct))" -d 'folder of flashcore-compile, flashcore-run and flashcore-emu, or the executable '"'"'flashcore'"'"', also packed as flashcore.gz (default: those of the package)'
-complete -c flashcore -n '_shtab_flashcore_using bench run' -l chip -x -d 'target of the kernels (default: sm_89 where the card runs it, else the card'"'"'s own)'
+complete -c flashcore -n '_shtab_flashcore_using bench run' -l chip -x -d 'target of the kernels (default: the newest that the card runs, sm_89 on cards of 9.0 to 11.x)'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l dynamic -d 'also kernels that learn sizes and strides at run time'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l variant -x -d 'also kernels with these options of flashcore-compile, called flashcore:NAME, such as --variant three='"'"'--num-stages=3'"'"'; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench run' -l ladder -d 'the schedules that have a name (flashcore-compile --list-schedules), each called flashcore:NAME, by default for the problems of docs/Ladder.md beside fa2 and cudnn'
@@ -265,7 +274,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench compile' -l dtype -xka "f
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l shape -x -d 'an attention of these words, such as '"'"'b1 h32/8 s4096 d128 bf16 causal window=1024'"'"'; flashcore-compile --help lists them; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l mlir -xka "(__fish_complete_path (commandline -ct))" -d 'the attention of an .mlir file with static sizes; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l tools -xka "(__fish_complete_path (commandline -ct))" -d 'folder of flashcore-compile, flashcore-run and flashcore-emu, or the executable '"'"'flashcore'"'"', also packed as flashcore.gz (default: those of the package)'
-complete -c flashcore -n '_shtab_flashcore_using bench compile' -l chip -x -d 'target of the kernels (default: sm_89 where the card runs it, else the card'"'"'s own)'
+complete -c flashcore -n '_shtab_flashcore_using bench compile' -l chip -x -d 'target of the kernels (default: the newest that the card runs, sm_89 on cards of 9.0 to 11.x)'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l dynamic -d 'also kernels that learn sizes and strides at run time'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l variant -x -d 'also kernels with these options of flashcore-compile, called flashcore:NAME, such as --variant three='"'"'--num-stages=3'"'"'; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench compile' -l ladder -d 'the schedules that have a name (flashcore-compile --list-schedules), each called flashcore:NAME, by default for the problems of docs/Ladder.md beside fa2 and cudnn'
@@ -279,7 +288,7 @@ complete -c flashcore -n '_shtab_flashcore_using bench list' -l dtype -xka "f16 
 complete -c flashcore -n '_shtab_flashcore_using bench; and test $_shtab_flashcore_npos -eq 0' -a accuracy -d 'Errors of the default schedule and of each fast form of the softmax.'
 complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -s h -l help -d 'show this help message and exit'
 complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -l tools -xka "(__fish_complete_path (commandline -ct))" -d 'folder of flashcore-compile, flashcore-run and flashcore-emu, or the executable '"'"'flashcore'"'"', also packed as flashcore.gz (default: those of the package)'
-complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -l chip -x -d 'target of the kernels (default: sm_89 where the card runs it, else the card'"'"'s own)'
+complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -l chip -x -d 'target of the kernels (default: the newest that the card runs, sm_89 on cards of 9.0 to 11.x)'
 complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -l variant -x -d 'also kernels with these options of flashcore-compile, called flashcore:NAME, such as --variant three='"'"'--num-stages=3'"'"'; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -l device -xka "cuda emulator" -d 'of flashcore-run (default: cuda)'
 complete -c flashcore -n '_shtab_flashcore_using bench accuracy' -l forms -xka "default small-grid stale-mma exact-mma overlap key-warps one-pass key-splits decode" -d 'of default, small-grid, stale-mma, exact-mma, overlap, key-warps, one-pass, key-splits, decode (default: all)'
@@ -308,7 +317,7 @@ complete -c flashcore -n '_shtab_flashcore_using tune run' -l shape -x -d 'an at
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l mlir -xka "(__fish_complete_path (commandline -ct))" -d 'the attention of an .mlir file with static sizes; may be given several times'
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l dtype -xka "f16 bf16" -d dtype
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l tools -xka "(__fish_complete_path (commandline -ct))" -d 'folder of flashcore-compile, flashcore-run and flashcore-emu, or the executable '"'"'flashcore'"'"', also packed as flashcore.gz (default: those of the package)'
-complete -c flashcore -n '_shtab_flashcore_using tune run' -l chip -x -d 'target of the kernels (default: sm_89 where the card runs it, else the card'"'"'s own)'
+complete -c flashcore -n '_shtab_flashcore_using tune run' -l chip -x -d 'target of the kernels (default: the newest that the card runs, sm_89 on cards of 9.0 to 11.x)'
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l out -xka "(__fish_complete_directories)" -d 'folder for tuning.json, state and report (default: flashcore-results/tune)'
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l minutes -x -d 'of all problems together, shared out evenly (default: no limit)'
 complete -c flashcore -n '_shtab_flashcore_using tune run' -l fresh -d 'forget the state'
