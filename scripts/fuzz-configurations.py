@@ -542,7 +542,7 @@ class Generator:
     def add_far(self, drawn):
         """Kinds of inputs far from normal ones, of some runs, where there is what they change; the last that came."""
         # With steps of 0.5, what a change of scores rounds depends on the order of its sums.
-        kinds = ["large"] if not drawn.rotary and not drawn.change else []
+        kinds = ["large"] if not drawn.rotary and drawn.change == "none" else []
         kinds += ["masked", "masked", "infinite"] if drawn.bias else []
         kinds += ["sinks", "sinks"] if drawn.sinks else []
         if not kinds or not self.chance(40):

@@ -31,16 +31,6 @@ def commit():
     return f"{git('rev-parse', '--short', 'HEAD') or 'unknown'}{'+' if changed else ''}"
 
 
-def ages(steps, today):
-    """A line of the age in days of the last run of each of these steps, oldest last, those that never ran and those that failed."""
-    rows = [[cell.strip() for cell in line.split("|")[1:7]] for line in marked_blocks.read(PAGE, "nightly").removeprefix(HEADING).splitlines()]
-    dates = {step: (datetime.date.fromisoformat(date), result) for step, _, date, _, _, result in rows}
-    days = {step: (today - date).days for step, (date, _) in dates.items()}
-    told = [f"{step} {days[step]}{' (' + dates[step][1] + ')' if dates[step][1] != 'ok' else ''}" for step in sorted(days, key=days.get)]
-    never = [step for step in steps if step not in dates]
-    return f"days since: {', '.join(told)}" + (f"; never run: {', '.join(never)}" if never else "")
-
-
 def row(args):
     said = re.sub(r"\s+", " ", " · ".join(line.strip() for line in args.summary.splitlines())).replace("|", "\\|")
     said = said if len(said) <= LONGEST else said[:LONGEST] + " ..."
@@ -53,24 +43,38 @@ def steps():
     return re.search(r"^steps=\((.*?)\)", NIGHTLY.read_text(), re.M | re.S)[1].split()
 
 
-def faults(rows, days, today):
+def last_runs():
+    """{step: (days since its last run, its date, its result)}"""
+    cells = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in read_rows())
+    today = datetime.date.today()
+    return {step: ((today - datetime.date.fromisoformat(date)).days, date, result) for step, _, date, _, _, result, _ in cells}
+
+
+def ages():
+    """A line of the age in days of the last run of each step, oldest last, with those that failed and those that never ran."""
+    runs = last_runs()
+    told = [f"{step} {days}{'' if result == 'ok' else f' ({result})'}" for step, (days, _, result) in sorted(runs.items(), key=lambda run: run[1][0])]
+    never = [step for step in steps() if step not in runs]
+    return f"nightly: days since: {', '.join(told)}" + (f"; never run: {', '.join(never)}" if never else "")
+
+
+def faults(most):
     """What speaks against a release, a line a step."""
-    cells = {row[0]: row for row in ([cell.strip() for cell in line.strip("| \n").split(" | ")] for line in rows)}
+    runs = last_runs()
     for step in steps():
-        if step not in cells:
+        if step not in runs:
             yield f"expects a row of {step}, but got none"
             continue
-        date, result = cells[step][2], cells[step][5]
-        age = (today - datetime.date.fromisoformat(date)).days
+        days, date, result = runs[step]
         if result != "ok":
             yield f"expects {step} to be ok, but got {result} on {date}"
-        elif not 0 <= age <= days:
-            yield f"expects {step} to be of the last {days} days, but got {date}"
+        elif not 0 <= days <= most:
+            yield f"expects {step} to be of the last {most} days, but got {date}"
 
 
 def check(days):
     """The exit code."""
-    found = list(faults(read_rows(), days, datetime.date.today()))
+    found = list(faults(days))
     for line in found:
         print(f"nightly: {line}")
     return int(bool(found))
@@ -83,11 +87,11 @@ def read_rows():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print-commit", action="store_true")
-    parser.add_argument("--print-ages", action="version", version=f"nightly: {ages(steps(), datetime.date.today())}")
+    parser.add_argument("--print-ages", action="store_true")
     parser.add_argument("--check", type=int, metavar="DAYS")
     options, rest = parser.parse_known_args()
-    if options.print_commit:
-        print(commit())
+    if options.print_commit or options.print_ages:
+        print(commit() if options.print_commit else ages())
         return 0
     if options.check is not None:
         return check(options.check)

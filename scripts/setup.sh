@@ -86,8 +86,9 @@ if ((${#missing[@]})); then
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# What is released is linked against an older libc, so that it runs on older systems.
-case $preset in release | static | ci)
+# What is released is linked against an older libc, so that it runs on older systems;
+# what is built with another LLVM runs here.
+case ${LLVM_DIR:+given-}$preset in release | static | ci)
   if folder=$(scripts/get-libc.sh); then
     options+=(-DFLASHCORE_LIBC_DIR="$folder")
   else

@@ -7,7 +7,9 @@ is supported is written into docs/PyTorch.md. The exit code is 1 if a test fails
 does not agree, or a pair was not installed.
 """
 import argparse
+import concurrent.futures
 import datetime
+import os
 import pathlib
 import re
 import subprocess
@@ -42,7 +44,7 @@ def test(python, arguments):
     # Not from the root, where `import flashcore` would find the sources.
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--show-capture=no", *files]
     run = subprocess.run(command, cwd=ROOT / "build", capture_output=True, text=True)
-    print(run.stdout[-20000:], run.stderr[-2000:], flush=True)
+    print(command[0], run.stdout[-20000:], run.stderr[-2000:], flush=True)
     last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|skipped|failed|error)", last)}
     failed = counts.get("failed", 0) + counts.get("error", 0)
@@ -60,6 +62,24 @@ def run_models(python):
     return said.expand(r"\1\2") if said else "not run", run.returncode == 0
 
 
+def run_pair(number, tests):
+    """The row of a pair, and how much of it is wrong."""
+    torch, transformers = PAIRS[number]
+    venv = VENVS / f"{number}"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    python = venv / "bin/python"
+    try:
+        versions = install(python, torch, transformers)
+    except subprocess.CalledProcessError:
+        print(f"torch-versions: cannot install torch{torch} and transformers{transformers}", flush=True)
+        return "", 1
+    passed, skipped, failed = test(python, tests)
+    models, agree = ("not run", True) if tests else run_models(python)
+    print(f"torch-versions: PyTorch {versions[0]}, Transformers {versions[1]}: "
+          f"{passed} passed, {skipped} skipped, {failed} failed, models: {models}", flush=True)  # fmt: skip
+    return f"| {' | '.join(versions)} | {passed:,} | {skipped:,} | {failed} | {models} |\n", failed + (not agree)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the table into docs/PyTorch.md")
@@ -67,23 +87,9 @@ def main():
     args = parser.parse_args()
     if args.update and args.tests:
         parser.error("expects --update with all tests, but got some")
-    rows, bad = "", 0
-    for number, (torch, transformers) in enumerate(PAIRS):
-        venv = VENVS / f"{number}"
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        python = venv / "bin/python"
-        try:
-            versions = install(python, torch, transformers)
-        except subprocess.CalledProcessError:
-            print(f"torch-versions: cannot install torch{torch} and transformers{transformers}", flush=True)
-            bad += 1
-            continue
-        passed, skipped, failed = test(python, args.tests)
-        models, agree = ("not run", True) if args.tests else run_models(python)
-        bad += failed + (not agree)
-        print(f"torch-versions: PyTorch {versions[0]}, Transformers {versions[1]}: "
-              f"{passed} passed, {skipped} skipped, {failed} failed, models: {models}", flush=True)  # fmt: skip
-        rows += f"| {' | '.join(versions)} | {passed:,} | {skipped:,} | {failed} | {models} |\n"
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda number: run_pair(number, args.tests), range(len(PAIRS))))
+    rows, bad = "".join(row for row, _ in results), sum(wrong for _, wrong in results)
     if args.update:
         day = datetime.date.today()
         marked_blocks.write(PAGE, "torch-versions", f"{day.day} {day:%B %Y}, on the CPU:\n\n{HEADING}{rows}")
