@@ -30,7 +30,7 @@ def install(python, torch, transformers):
     (wheel,) = (ROOT / "build/wheel").glob("*.whl")
     # Without psutil Transformers takes a CPU for one without memory, and batches nothing.
     packages = [f"{wheel}[test]", f"torch{torch}", f"transformers{transformers}", "psutil"]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--upgrade", *packages], check=True)
     # The wheel of the tree, whatever was there.
     again = ["--quiet", "--no-deps", "--force-reinstall", wheel]
     subprocess.run([python, "-m", "pip", "install", *again], check=True)
