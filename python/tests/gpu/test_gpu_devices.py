@@ -105,7 +105,8 @@ def test_graphs_of_both():
         with torch.cuda.device(index):
             expected = flashcore.attention(q, k, v)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            # PyTorch's own stream for captures is of the GPU that captured first.
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(index)):
                 o = flashcore.attention(q, k, v)
             o.zero_()
             graph.replay()
