@@ -27,9 +27,9 @@ from llvm import BIN
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "test/Compatibility"
 HEADERS = ("include/flashcore-c", "runtime/emulator/include/flashcore-c")
-#: Modules whose __all__ is public; of others nothing is.
 #: Behind what a deprecated name or parameter is.
 DEPRECATED = ", deprecated since "
+#: Modules whose __all__ is public; of others nothing is.
 MODULES = ("", "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "torch", "transformers")
 
 

@@ -18,9 +18,10 @@ import torch.nn.attention as torch_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 import flashcore.torch
-from flashcore.torch import dropin, registry
+from flashcore.torch import registry
 from torch.nn.attention import varlen
 from torch_inputs import assert_same_as, make, reference
+from torch_taken import count_taken
 
 aten = torch.ops.aten
 HAS_PAGES = "block_table" in str(aten._flash_attention_forward.default._schema)
@@ -67,19 +68,7 @@ def seen(monkeypatch):
 @pytest.fixture
 def taken(seen, monkeypatch):
     """The options of the calls that FlashCore computes."""
-    taken = []
-
-    def counted(function):
-        def count(*arguments, **options):
-            taken.append(options)
-            return function(*arguments, **options)
-
-        return count
-
-    monkeypatch.setattr(dropin, "_passed", {})
-    for module in (dropin, registry):
-        monkeypatch.setattr(module, "attention", counted(flashcore.attention))
-    return taken
+    return count_taken(monkeypatch)
 
 
 # scaled_dot_product_attention ---------------------------------------------------

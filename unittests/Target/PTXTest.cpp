@@ -28,12 +28,18 @@ gpu.module @kernels {
 }
 )mlir";
 
+/// Those of the kernels here, with what makes PTX of them.
+static DialectRegistry getDialects() {
+  DialectRegistry registry;
+  registry.insert<fcgpu::FCGPUDialect, gpu::GPUDialect, LLVM::LLVMDialect,
+                  NVVM::NVVMDialect>();
+  registerPTXTranslations(registry);
+  return registry;
+}
+
 /// An embedding process may have uses of its own for LLVM's NVPTX backend.
 TEST(PTXTest, leavesTheBackendAsItWas) {
-  DialectRegistry registry;
-  registry.insert<gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
-  registerPTXTranslations(registry);
-  MLIRContext context(registry);
+  MLIRContext context(getDialects());
   auto module = parseSourceString<ModuleOp>(kernels, &context);
   ASSERT_TRUE(module);
   auto kernel = module->lookupSymbol<gpu::GPUModuleOp>("kernels");
@@ -54,10 +60,7 @@ TEST(PTXTest, leavesTheBackendAsItWas) {
 
 /// Whatever LLVM has for a chip, kernels for it are those of older ones.
 TEST(PTXTest, newerChipsHaveNoPairsOfFloats) {
-  DialectRegistry registry;
-  registry.insert<gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
-  registerPTXTranslations(registry);
-  MLIRContext context(registry);
+  MLIRContext context(getDialects());
   auto module = parseSourceString<ModuleOp>(R"mlir(
     gpu.module @kernels {
       llvm.func @add(%p: !llvm.ptr<1>) attributes {nvvm.kernel} {
@@ -86,11 +89,7 @@ TEST(PTXTest, newerChipsHaveNoPairsOfFloats) {
 
 /// What nothing needs is as old as drivers that matter.
 TEST(PTXTest, isOfTheVersionThatTheKernelsNeed) {
-  DialectRegistry registry;
-  registry.insert<fcgpu::FCGPUDialect, gpu::GPUDialect, LLVM::LLVMDialect,
-                  NVVM::NVVMDialect>();
-  registerPTXTranslations(registry);
-  MLIRContext context(registry);
+  MLIRContext context(getDialects());
   auto module = parseSourceString<ModuleOp>(kernels, &context);
   ASSERT_TRUE(module);
   context.loadAllAvailableDialects();
@@ -144,10 +143,7 @@ TEST(PTXTest, knowsMasksOfOneKey) {
 
 /// LLVM would end the process.
 TEST(PTXTest, reportsWhatTheBackendRefuses) {
-  DialectRegistry registry;
-  registry.insert<gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
-  registerPTXTranslations(registry);
-  MLIRContext context(registry);
+  MLIRContext context(getDialects());
   auto module = parseSourceString<ModuleOp>(R"mlir(
 gpu.module @kernels {
   llvm.func @kernel(%i: i32) attributes {nvvm.kernel} {

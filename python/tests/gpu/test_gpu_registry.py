@@ -13,9 +13,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import flashcore.torch
 from criterion import assert_exact_enough
-from flashcore.torch import dropin, registry
 from torch.nn.attention import SDPBackend, sdpa_kernel, varlen
 from torch_inputs import assert_same_as, draw_sequences, make, reference, sequences
+from torch_taken import count_taken
 
 aten = torch.ops.aten
 HAS_PAGES = "block_table" in str(aten._flash_attention_forward.default._schema)
@@ -34,19 +34,7 @@ def activated(monkeypatch):
 @pytest.fixture
 def taken(monkeypatch):
     """The options of the calls that FlashCore computes."""
-    taken = []
-
-    def counted(function):
-        def count(*arguments, **options):
-            taken.append(options)
-            return function(*arguments, **options)
-
-        return count
-
-    monkeypatch.setattr(dropin, "_passed", {})
-    for module in (dropin, registry):
-        monkeypatch.setattr(module, "attention", counted(flashcore.attention))
-    return taken
+    return count_taken(monkeypatch)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
