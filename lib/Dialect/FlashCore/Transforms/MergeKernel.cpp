@@ -42,8 +42,8 @@ constexpr int64_t kThreads = 128, kMostGroups = 8;
 constexpr int64_t kUnroll = 16, kUnrollOfOpenParts = 4;
 
 /// What a group has beside its row of O: the largest LSE, what rounding it
-/// left, and the sum of weights.
-constexpr int64_t kNumbers = 3;
+/// left, and the sum of weights, which move in one access of 16 bytes.
+constexpr int64_t kNumbers = 4;
 
 /// How the threads of a block share out the parts of its row.
 struct Groups {
@@ -296,6 +296,9 @@ Value MergeBuilder::subtract(const Sums &x, Value max, Value rest) {
 }
 
 MergeBuilder::Sums MergeBuilder::add(ArrayRef<Sums> parts) {
+  // One is relative to its own LSE already.
+  if (parts.size() == 1)
+    return parts.front();
   Value max = parts.front().max, rest = parts.front().rest;
   for (const Sums &part : parts.drop_front()) {
     // Of two that are -inf the difference is no number.
@@ -389,9 +392,13 @@ SmallVector<MergeBuilder::Sums> MergeBuilder::exchange(const Sums &own) {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(getBlockIf(column));
-    for (auto [i, number] : llvm::enumerate(
-             std::initializer_list<Value>{own.max, own.rest, own.weight}))
-      memref::StoreOp::create(b, number, numbers, ValueRange{group, index(i)});
+    vector::StoreOp::create(
+        b,
+        vector::FromElementsOp::create(
+            b, VectorType::get({kNumbers}, b.getF32Type()),
+            ValueRange{own.max, own.rest, own.weight, constant(0)}),
+        numbers, ValueRange{group, index(0)},
+        /*nontemporal=*/false, llvm::MaybeAlign(kNumbers * sizeof(float)));
   }
   gpu::BarrierOp::create(b);
   b.setInsertionPointToStart(getBlockIf(group));
@@ -400,12 +407,15 @@ SmallVector<MergeBuilder::Sums> MergeBuilder::exchange(const Sums &own) {
     Value output = vector::LoadOp::create(
         b, getColumnsType(), outputs, ValueRange{index(i), column},
         /*nontemporal=*/false, llvm::MaybeAlign(16));
-    auto load = [&](int64_t number) -> Value {
-      return memref::LoadOp::create(b, numbers,
-                                    ValueRange{index(i), index(number)});
+    Value ofGroup = vector::LoadOp::create(
+        b, VectorType::get({kNumbers}, b.getF32Type()), numbers,
+        ValueRange{index(i), index(0)},
+        /*nontemporal=*/false, llvm::MaybeAlign(kNumbers * sizeof(float)));
+    auto extract = [&](int64_t number) -> Value {
+      return vector::ExtractOp::create(b, ofGroup, number);
     };
-    Value max = load(0), rest = load(1);
-    sums.push_back({max, rest, load(2), output});
+    Value max = extract(0), rest = extract(1);
+    sums.push_back({max, rest, extract(2), output});
   }
   return sums;
 }

@@ -12,7 +12,7 @@
 // CHECK-LABEL: func.func @two_parts
 // CHECK-DAG:     %[[ROWS:.+]] = arith.constant 4096 : index
 // CHECK-DAG:     %[[THREADS:.+]] = arith.constant 32 : index
-// CHECK-DAG:     %[[BYTES:.+]] = arith.constant 536 : i32
+// CHECK-DAG:     %[[BYTES:.+]] = arith.constant 544 : i32
 // CHECK:         gpu.launch_func @merge_f16_d64::@merge_f16_d64 blocks in (%[[ROWS]],
 // CHECK-SAME:      threads in (%[[THREADS]],
 // CHECK-SAME:      dynamic_shared_memory_size %[[BYTES]]
@@ -29,19 +29,20 @@ func.func @two_parts(%outputs: !parts, %lses: !lses, %o: !o, %lse: !lse) {
 // CHECK:         gpu.func @merge_f16_d64(
 // CHECK-SAME:    memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "outputs"}, {kind = "pointer", tensor = "lses"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], op = "flashcore.merge", shared_memory = 536 : i64
+// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], op = "flashcore.merge", shared_memory = 544 : i64
 // CHECK-SAME:    axes = ["parts", "batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f32, name = "outputs"
 // CHECK-SAME:    known_block_size = array<i32: 32, 1, 1>
 // CHECK:         %[[ROW:.+]]:3 = affine.delinearize_index %{{.+}} into (1, 8, 512)
 // CHECK:         %[[PLACE:.+]]:2 = affine.delinearize_index %{{.+}} into (2, 16)
 // CHECK:         %[[LSE:.+]] = memref.load %[[LSES:.+]][%[[PART:.+]], %[[ROW]]#0, %[[ROW]]#1, %[[ROW]]#2] : memref<2x1x8x512xf32
 // CHECK:         vector.load %{{.+}}[%[[PART]], %[[ROW]]#0, %[[ROW]]#1, %[[ROW]]#2, %{{.+}}] {alignment = 16 : i64} : {{.+}}, vector<4xf32>
-// CHECK:         %[[SAFE:.+]] = arith.select %{{.+}}, %{{.+}}, %[[LSE]]
-// CHECK:         %[[BELOW:.+]] = arith.subf %[[LSE]], %[[SAFE]]
+// CHECK:         vector.from_elements %[[LSE]], %{{.+}} : vector<4xf32>
+// CHECK:         gpu.barrier
+// CHECK:         %[[SAFE:.+]] = arith.select
+// CHECK:         %[[BELOW:.+]] = arith.subf %{{.+}}, %[[SAFE]]
 // CHECK-NEXT:    %[[LOG2E:.+]] = arith.constant 1.442695{{.*}} : f32
 // CHECK-NEXT:    %[[EXPONENT:.+]] = arith.mulf %[[BELOW]], %[[LOG2E]]
 // CHECK-NEXT:    math.exp2 %[[EXPONENT]]
-// CHECK:         gpu.barrier
 // CHECK:         arith.truncf
 // CHECK:         vector.store
 // CHECK:         memref.store %{{.+}}, %{{.+}}[%[[ROW]]#0, %[[ROW]]#1, %[[ROW]]#2] : memref<1x8x512xf32
