@@ -44,6 +44,15 @@ public:
                             const TileMask &mask) const override {
     scores = mask.applyIfPartial(scores);
     Value rowMax = b.reduceMax(scores, state.rowMax);
+    if (b.blockN <= kMostSubtractedKeys) {
+      Value to = getSafeMax(b, rowMax);
+      float scale = b.getExponentScale();
+      Value factors = exponentiateDifference(b, state.rowMax, to, scale);
+      state = {sum.rescaleOutput(state.acc, factors), rowMax,
+               sum.rescaleSum(state.rowSum, factors)};
+      return {state, exponentiateDifference(
+                         b, scores, b.broadcastRows(to, b.blockN), scale)};
+    }
     Value addend = b.getAddend(rowMax);
     auto isFar = [&]() -> SmallVector<Value> {
       RowReference to = b.getReference(getSafeMax(b, rowMax));
@@ -65,6 +74,12 @@ public:
     return {state,
             b.exponentiate(related[0], b.broadcastRows(related[1], b.blockN))};
   }
+
+private:
+  /// In tiles of so many keys the maximum is subtracted from every score, one
+  /// operation a score more: the kernels of small grids and of decoding wait
+  /// longer for a branch and for its instructions.
+  static constexpr int64_t kMostSubtractedKeys = 32;
 };
 
 /// Follows the maximum only if some score of the warp's rows exceeds its row's

@@ -193,6 +193,45 @@ gpu.module @kernels {
 
 // -----
 
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 32,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!qo = memref<1x1x16x32xf16, strided<[2048, 2048, 32, 1], offset: ?>>
+!kv = memref<1x1x128x32xf16>
+
+// Tiles of at most 32 keys have no branch for rows that are far: the maximum is
+// subtracted from every score before anything is multiplied.
+
+// CHECK-LABEL: gpu.func @small_tiles_subtract_every_maximum
+gpu.module @kernels {
+  gpu.func @small_tiles_subtract_every_maximum(
+      %q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
+    // CHECK:     scf.for %{{.+}} iter_args(%{{.+}} = %{{.+}}, %[[OLD_MAX:.+]] = %{{.+}}, %{{.+}} = %{{.+}})
+    // CHECK:     %[[SCORES:.+]] = vector.contract
+    // CHECK:     %[[MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]], %[[OLD_MAX]]
+    // CHECK-NOT: scf.if
+    // CHECK:     %[[IS_EMPTY:.+]] = arith.cmpf oeq, %[[MAX]],
+    // CHECK:     %[[SAFE:.+]] = arith.select %[[IS_EMPTY]], %{{.+}}, %[[MAX]]
+    // CHECK:     %[[FALLEN:.+]] = arith.subf %[[OLD_MAX]], %[[SAFE]]
+    // CHECK:     %[[OF_STATE:.+]] = arith.mulf %[[FALLEN]],
+    // CHECK-NEXT: math.exp2 %[[OF_STATE]] : vector<16xf32>
+    // CHECK:     %[[BELOW:.+]] = arith.subf %[[SCORES]], %{{.+}} : vector<16x32xf32>
+    // CHECK:     %[[EXPONENTS:.+]] = arith.mulf %[[BELOW]],
+    // CHECK-NEXT: math.exp2 %[[EXPONENTS]] : vector<16x32xf32>
+    // CHECK-NOT: scf.if
+    // CHECK:     scf.yield %{{.+}}, %[[MAX]], %{{.+}} : vector<16x32xf32>
+    %zero = arith.constant 0 : index
+    %seqlen = arith.constant 128 : index
+    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+        scale(2.000000e+00)
+        {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 64,
   num_warps = 2, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0>

@@ -38,7 +38,9 @@ func.func @two_parts(%outputs: !parts, %lses: !lses, %o: !o, %lse: !lse) {
 // CHECK:         vector.load %{{.+}}[%[[PART]], %[[ROW]]#0, %[[ROW]]#1, %[[ROW]]#2, %{{.+}}] {alignment = 16 : i64} : {{.+}}, vector<4xf32>
 // CHECK:         vector.from_elements %[[LSE]], %{{.+}} : vector<4xf32>
 // CHECK:         gpu.barrier
-// CHECK:         %[[SAFE:.+]] = arith.select
+// CHECK:         %[[IS_EMPTY:.+]] = arith.cmpf oeq
+// CHECK-NEXT:    %{{.+}} = arith.constant
+// CHECK-NEXT:    %[[SAFE:.+]] = arith.select %[[IS_EMPTY]],
 // CHECK:         %[[BELOW:.+]] = arith.subf %{{.+}}, %[[SAFE]]
 // CHECK-NEXT:    %[[LOG2E:.+]] = arith.constant 1.442695{{.*}} : f32
 // CHECK-NEXT:    %[[EXPONENT:.+]] = arith.mulf %[[BELOW]], %[[LOG2E]]
