@@ -65,7 +65,9 @@ if [ -n "${LLVM_DIR:-}" ]; then
   packages=()
 else
   case $system in
-    "debian 12" | "debian 13") ;;
+    # By path: CMake would find another name of the same compiler where LLVM's folder
+    # leads PATH, delete its cache and take the system's.
+    "debian 12" | "debian 13") options=(-DCMAKE_C_COMPILER=/usr/bin/clang-$llvm_version -DCMAKE_CXX_COMPILER=/usr/bin/clang++-$llvm_version) ;;
     *) explain_other_systems "${system:-a system without /etc/os-release}" ;;
   esac
 fi
@@ -96,6 +98,15 @@ case ${LLVM_DIR:+given-}$preset in release | static | ci)
   fi ;;
 esac
 
+# So it would in a folder of another compiler.
+cache=build/$preset/CMakeCache.txt
+had=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$cache" 2>/dev/null) || had=
+for option in "${options[@]}"; do
+  if [[ $option == -DCMAKE_CXX_COMPILER=/* && -n $had && $had != "${option#*=}" ]]; then
+    echo "setup: configuring build/$preset anew, which was built with $had"
+    rm -rf "$cache" "build/$preset/CMakeFiles"
+  fi
+done
 cmake --preset "$preset" "${options[@]}" >"build-$preset.log" 2>&1 || { cat "build-$preset.log"; rm -f "build-$preset.log"; exit 1; }
 mv "build-$preset.log" "build/$preset/configure.log"
 scripts/get-ptxas.sh "build/$preset" ||
