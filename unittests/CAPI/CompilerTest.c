@@ -332,10 +332,10 @@ static void testUnsupported(void) {
           "  return\n"
           "}\n",
           noOptions, &c),
-      "test.mlir:3:3: error: 'flashcore.attention' op uses page_table "
-      "with a bias, which this version cannot lower yet\n"
-      "test.mlir:5:3: error: 'flashcore.attention' op uses cu_seqlens "
-      "with a bias, which this version cannot lower yet");
+      "test.mlir:3:3: error: 'flashcore.attention' op uses bias "
+      "with page_table, which this version cannot lower yet\n"
+      "test.mlir:5:3: error: 'flashcore.attention' op uses bias "
+      "with cu_seqlens_q, which this version cannot lower yet");
   EXPECT_UNSUPPORTED(
       compile("!t = memref<1x8x512x64xf16>\n"
               "func.func @f(%q: !t, %o: !t) {\n"

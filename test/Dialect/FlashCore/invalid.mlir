@@ -584,6 +584,17 @@ func.func @c16_dynamic_innermost_stride(%q: !t) {
 
 // -----
 
+!t = memref<1x4x16x64xf16>
+!slopes = memref<4xf32, affine_map<(h) -> (h floordiv 2)>>
+
+func.func @c16_layout_of_a_vector_is_not_strided(%q: !t, %slopes: !slopes, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op expects alibi_slopes with a strided layout, but got 'memref<4xf32, affine_map<(d0) -> (d0 floordiv 2)>>'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) alibi(%slopes : !slopes) outs(%o : !t)
+  return
+}
+
+// -----
+
 !t = memref<2x8x512x64xf16>
 !o = memref<2x8x512x64xf16, affine_map<(b, h, s, d) -> (s floordiv 4, b, h, d)>>
 
@@ -1180,7 +1191,7 @@ func.func @c16_rows_apart(%q: !t, %n: memref<1x8x4x64xf16, strided<[4096, 512, 1
 !c = memref<32x16xf16>
 
 func.func @c25_append_without_lengths(%q: !t, %n: !n, %u: !u) {
-  // expected-error @below {{'flashcore.attention' op expects seqused_k with append, the number of keys before it, but got none}}
+  // expected-error @below {{'flashcore.attention' op expects seqused_k with k_new, but got none; it is the number of keys before it}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) append(%n, %n : !n, !n) outs(%q : !t)
   return
 }
@@ -1193,7 +1204,7 @@ func.func @c25_append_without_lengths(%q: !t, %n: !n, %u: !u) {
 !c = memref<32x16xf16>
 
 func.func @c25_append_to_sequences(%q: !t, %n: !n, %u: !u, %e: memref<2xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects no cu_seqlens_q with append, but got one; entries of a batch have their own rows}}
+  // expected-error @below {{'flashcore.attention' op expects no cu_seqlens_q with k_new, but got both; entries of a batch have their own rows}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%e : memref<2xi32>) cu_seqlens_k(%e : memref<2xi32>) seqused_k(%u : !u) append(%n, %n : !n, !n) outs(%q : !t)
   return
 }
@@ -1256,7 +1267,7 @@ func.func @c26_style_without_rotary(%q: !t, %n: !n, %u: !u) {
 !c = memref<32x16xf16>
 
 func.func @c26_rotary_without_append(%q: !t, %n: !n, %u: !u, %c: !c) {
-  // expected-error @below {{'flashcore.attention' op expects append with rotary, but got none: the keys that are there were turned when they were written}}
+  // expected-error @below {{'flashcore.attention' op expects k_new with rotary_cos, but got none; keys that are there were turned when they were written}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%u : !u) rotary(%c, %c : !c, !c) outs(%q : !t) style(half)
   return
 }
@@ -1344,7 +1355,7 @@ func.func @c27_angles_of_other_shapes(%q: !t, %n: !n, %u: !u, %c: !c, %s: memref
 !t = memref<1x8x256x64xf16>
 
 func.func @c28_indices_without_counts(%q: !t, %indices: memref<1x1x2x2xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects block_counts, block_indices and block_size together, but got block_indices without block_counts}}
+  // expected-error @below {{'flashcore.attention' op expects block_counts and block_indices together, but got only block_indices}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) block_indices(%indices : memref<1x1x2x2xi32>) outs(%q : !t)
   return
 }
@@ -1377,7 +1388,7 @@ func.func @c28_full_counts_alone(%q: !t, %counts: memref<1x1x2xi32>, %indices: m
 !t = memref<1x8x256x64xf16>
 
 func.func @c28_full_lists_alone(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects block_counts and block_indices with full_block_counts, but got none; lists without blocks have counts of 0}}
+  // expected-error @below {{'flashcore.attention' op expects block_counts with full_block_counts, but got none; lists without blocks have counts of 0}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
       full_block_counts(%counts : memref<1x1x2xi32>) full_block_indices(%indices : memref<1x1x2x2xi32>) outs(%q : !t)
   return
@@ -1449,7 +1460,7 @@ func.func @c29_lists_differ(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref
 !t = memref<1x8x256x64xf16>
 
 func.func @c30_scores(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>, %s: memref<1x8x256x256xf32>) {
-  // expected-error @below {{'flashcore.attention' op expects no block lists with scores, but got both}}
+  // expected-error @below {{'flashcore.attention' op expects no block_counts with scores, but got both; write the mask as a mask region}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
       block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
       outs(%q : !t) scores(%s : memref<1x8x256x256xf32>) block_size(128, 128) stage(masked)
@@ -1461,7 +1472,7 @@ func.func @c30_scores(%q: !t, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2
 !t = memref<1x8x256x64xf16>
 
 func.func @c30_pages(%q: !t, %pages: memref<9x8x16x64xf16>, %table: memref<1x4xi32>, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects no block lists with page_table, but got both}}
+  // expected-error @below {{'flashcore.attention' op expects no block_counts with page_table, but got both; write the mask as a mask region}}
   flashcore.attention ins(%q, %pages, %pages : !t, memref<9x8x16x64xf16>, memref<9x8x16x64xf16>)
       page_table(%table : memref<1x4xi32>)
       block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)
@@ -1474,7 +1485,7 @@ func.func @c30_pages(%q: !t, %pages: memref<9x8x16x64xf16>, %table: memref<1x4xi
 !t = memref<1x8x256x64xf16>
 
 func.func @c30_sequences(%q: !t, %cu: memref<3xi32>, %counts: memref<1x1x2xi32>, %indices: memref<1x1x2x2xi32>) {
-  // expected-error @below {{'flashcore.attention' op expects no block lists with cu_seqlens_q, but got both}}
+  // expected-error @below {{'flashcore.attention' op expects no block_counts with cu_seqlens_q, but got both; write the mask as a mask region}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
       cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
       block_counts(%counts : memref<1x1x2xi32>) block_indices(%indices : memref<1x1x2x2xi32>)

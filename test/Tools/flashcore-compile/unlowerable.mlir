@@ -6,7 +6,7 @@
 !t = memref<2x4x128x64xf16>
 
 func.func @cu_seqlens_with_bias(%q: memref<1x4x128x64xf16>, %cu: memref<3xi32>, %bias: memref<1x1x1x128xf32>, %own: memref<1x4x128x64xf16>) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses cu_seqlens with a bias, which this version cannot lower yet{{$}}
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses bias with cu_seqlens_q, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : memref<1x4x128x64xf16>,
                           memref<1x4x128x64xf16>, memref<1x4x128x64xf16>)
       bias(%bias : memref<1x1x1x128xf32>)
@@ -16,7 +16,7 @@ func.func @cu_seqlens_with_bias(%q: memref<1x4x128x64xf16>, %cu: memref<3xi32>, 
 }
 
 func.func @page_table_with_bias(%q: !t, %table: memref<2x8xi32>, %bias: memref<1x1x1x1xf32>, %own: !t) {
-  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet{{$}}
+  // CHECK: :[[#@LINE+1]]:3: error: 'flashcore.attention' op uses bias with page_table, which this version cannot lower yet{{$}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
       bias(%bias : memref<1x1x1x1xf32>) page_table(%table : memref<2x8xi32>) outs(%own : !t)
   return

@@ -12,10 +12,12 @@
 #include "OperandChecks.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/IR/Limits.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -34,18 +36,27 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
   for (Value init : {output, lse})
     if (init && isa<TensorType>(init.getType()))
       results.push_back(init.getType());
-  build(builder, state, results, query, key, value, /*bias=*/{},
-        /*alibi_slopes=*/{}, /*sink_logits=*/{}, /*cu_seqlens_q=*/{},
-        /*cu_seqlens_k=*/{}, /*seqused_k=*/{}, /*page_table=*/{}, /*rng=*/{},
-        /*k_new=*/{}, /*v_new=*/{}, /*rotary_cos=*/{}, /*rotary_sin=*/{},
-        /*block_counts=*/{}, /*block_indices=*/{}, /*full_block_counts=*/{},
-        /*full_block_indices=*/{}, /*probabilities=*/{}, output, lse,
-        /*lse_rest=*/{}, /*scores=*/{}, /*tile=*/{},
-        /*softmax_scale=*/FloatAttr(),
-        /*softcap=*/FloatAttr(), /*causal=*/CausalAlignmentAttr(),
-        /*window_left=*/IntegerAttr(), /*window_right=*/IntegerAttr(),
-        /*dropout=*/FloatAttr(), /*block_size=*/DenseI64ArrayAttr(),
-        /*stage=*/ScoresStageAttr(), /*style=*/RotaryStyleAttr());
+  // Of each row an operand or none; the attributes have setters.
+  auto &sizes = state.getOrAddProperties<Properties>().operandSegmentSizes;
+  auto given = [&](const OperandInfo &row) -> Value {
+    return llvm::StringSwitch<Value>(row.name)
+        .Case("query", query)
+        .Case("key", key)
+        .Case("value", value)
+        .Case("output", output)
+        .Case("lse", lse)
+        .Default(Value());
+  };
+  for (auto [size, row] : llvm::zip(sizes, getOperandTable())) {
+    Value operand = given(row);
+    size = operand ? 1 : 0;
+    if (operand)
+      state.addOperands(operand);
+  }
+  sizes.back() = 0; // tile
+  for (unsigned region = 0; region < 2; ++region)
+    state.addRegion();
+  state.addTypes(results);
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
@@ -99,55 +110,6 @@ void AttentionOp::getEffects(
 // Verifier
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// What an operand holds; several names of one operand do not occur.
-struct OperandRule {
-  StringLiteral name;
-  StringLiteral axes;
-  bool (*isElement)(Type);
-  StringLiteral elements;
-};
-} // namespace
-
-static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
-static bool isFloat(Type type) { return isHalf(type) || type.isF32(); }
-static bool isF32(Type type) { return type.isF32(); }
-static bool isI32(Type type) { return type.isSignlessInteger(32); }
-
-/// In the order of the operands.
-static constexpr OperandRule kOperandRules[] = {
-    {"query", "(batch, heads_q, seqlen_q, head_dim)", isHalf, "f16 or bf16"},
-    {"key", "(batch, heads_kv, seqlen_k, head_dim)", isHalf, "f16 or bf16"},
-    {"value", "(batch, heads_kv, seqlen_k, head_dim_v)", isHalf, "f16 or bf16"},
-    {"bias", "(batch, heads_q, seqlen_q, seqlen_k)", isFloat,
-     "f16, bf16 or f32"},
-    {"alibi_slopes", "(heads_q)", isF32, "f32"},
-    {"sink_logits", "(heads_q)", isF32, "f32"},
-    {"cu_seqlens_q", "(sequences + 1)", isI32, "i32"},
-    {"cu_seqlens_k", "(sequences + 1)", isI32, "i32"},
-    {"seqused_k", "(batch)", isI32, "i32"},
-    {"page_table", "(batch, pages)", isI32, "i32"},
-    {"rng", "(4)", isI32, "i32"},
-    {"k_new", "(batch, heads_kv, seqlen_new, head_dim)", isHalf, "f16 or bf16"},
-    {"v_new", "(batch, heads_kv, seqlen_new, head_dim_v)", isHalf,
-     "f16 or bf16"},
-    {"rotary_cos", "(positions, rotary_dim / 2)", isHalf, "f16 or bf16"},
-    {"rotary_sin", "(positions, rotary_dim / 2)", isHalf, "f16 or bf16"},
-    {"block_counts", "(batch, heads_q, query_blocks)", isI32, "i32"},
-    {"block_indices", "(batch, heads_q, query_blocks, key_blocks)", isI32,
-     "i32"},
-    {"full_block_counts", "(batch, heads_q, query_blocks)", isI32, "i32"},
-    {"full_block_indices", "(batch, heads_q, query_blocks, key_blocks)", isI32,
-     "i32"},
-    {"probabilities", "(key_tiles, 1, seqlen_q, keys of a tile)", isHalf,
-     "f16 or bf16"},
-    {"output", "(batch, heads_q, seqlen_q, head_dim_v)", isFloat,
-     "f16 or bf16"},
-    {"lse", "(batch, heads_q, seqlen_q)", isF32, "f32"},
-    {"lse_rest", "(batch, heads_q, seqlen_q)", isF32, "f32"},
-    {"scores", "(batch, heads_q, seqlen_q, seqlen_k)", isFloat,
-     "f16, bf16 or f32"}};
-
 /// What to write instead of a bias that is none, where that is likely.
 static StringRef getBiasRemedy(ShapedType bias, int64_t rank) {
   if (isa<IntegerType>(bias.getElementType()) &&
@@ -163,34 +125,36 @@ static StringRef getBiasRemedy(ShapedType bias, int64_t rank) {
 }
 
 LogicalResult AttentionOp::verifyTypes() {
-  for (auto [number, rule] : llvm::enumerate(kOperandRules))
-    for (Value operand : getODSOperands(number)) {
-      auto type = cast<ShapedType>(operand.getType());
-      StringRef remedy = rule.name == "bias" ? getBiasRemedy(type, 4) : "";
-      // C1
-      int64_t rank = rule.axes.count(',') + 1;
-      if (type.getRank() != rank)
-        return emitOpError("expects ")
-               << rule.name << " of rank " << rank << " " << rule.axes
-               << ", but got " << type << remedy;
-      if (!rule.isElement(type.getElementType()))
-        return emitOpError("expects ")
-               << rule.name << " of " << rule.elements << ", but got "
-               << type.getElementType() << remedy;
-      // C20
-      if (failed(verifySpan(*this, rule.name, type)))
-        return failure();
-    }
+  for (auto [row, rule] : llvm::enumerate(getOperandTable())) {
+    Value operand = findOperand(*this, row);
+    if (!operand)
+      continue;
+    auto type = cast<ShapedType>(operand.getType());
+    int64_t rank = rule.getRank();
+    StringRef remedy = rule.name == "bias" ? getBiasRemedy(type, rank) : "";
+    // C1
+    if (type.getRank() != rank)
+      return emitOpError("expects ")
+             << rule.name << " of rank " << rank << " " << rule.describeAxes()
+             << ", but got " << type << remedy;
+    if (!rule.isElement(type.getElementType()))
+      return emitOpError("expects ")
+             << rule.name << " of " << rule.describeElements() << ", but got "
+             << type.getElementType() << remedy;
+    // C20
+    if (failed(verifySpan(*this, rule.name, type)))
+      return failure();
+  }
   return success();
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyTypes()) || failed(verifyShapes()) ||
-      failed(verifyModifiers()) || failed(verifyVarlen()) ||
-      failed(verifyScores()) || failed(verifyStrides()) ||
-      failed(verifyDropout()) || failed(verifyAppend()) ||
-      failed(verifyRotary()) || failed(verifyBlocks()) ||
-      failed(verifyProbabilities()))
+  if (failed(verifyTypes()) || failed(verifyRelations(*this)) ||
+      failed(verifyShapes()) || failed(verifyModifiers()) ||
+      failed(verifyVarlen()) || failed(verifyScores()) ||
+      failed(verifyStrides()) || failed(verifyDropout()) ||
+      failed(verifyAppend()) || failed(verifyRotary()) ||
+      failed(verifyBlocks()) || failed(verifyProbabilities()))
     return failure();
   return verifyResults();
 }
@@ -439,26 +403,17 @@ LogicalResult AttentionOp::verifyScores() {
 
 LogicalResult AttentionOp::verifyStrides() {
   // C16
-  for (auto [name, value] : {std::pair<StringRef, Value>("query", getQuery()),
-                             {"key", getKey()},
-                             {"value", getValue()},
-                             {"output", getOutput()},
-                             {"bias", getBias()},
-                             {"lse", getLse()},
-                             {"lse_rest", getLseRest()},
-                             {"scores", getScores()},
-                             {"k_new", getKNew()},
-                             {"v_new", getVNew()},
-                             {"rotary_cos", getRotaryCos()},
-                             {"rotary_sin", getRotarySin()},
-                             {"probabilities", getProbabilities()}}) {
-    auto type = value ? dyn_cast<MemRefType>(value.getType()) : MemRefType();
+  for (auto [row, rule] : llvm::enumerate(getOperandTable())) {
+    Value operand = findOperand(*this, row);
+    auto type =
+        operand ? dyn_cast<MemRefType>(operand.getType()) : MemRefType();
     if (!type)
       continue;
-    // Of these, whole rows are copied or stored.
-    bool hasRows = name == "scores" ||
-                   (type.getElementTypeBitWidth() == 16 && name != "bias");
-    if (failed(verifyLayout(*this, name, type, hasRows)))
+    // That of a partial result moves element by element.
+    bool hasRows = rule.access == OperandInfo::Access::Rows &&
+                   !(rule.elements == OperandInfo::Elements::Output &&
+                     type.getElementType().isF32());
+    if (failed(verifyLayout(*this, rule.name, type, hasRows)))
       return failure();
   }
   return success();
@@ -490,9 +445,6 @@ LogicalResult AttentionOp::verifyDropout() {
 
 LogicalResult AttentionOp::verifyAppend() {
   // C24
-  if (static_cast<bool>(getKNew()) != static_cast<bool>(getVNew()))
-    return emitOpError("expects k_new and v_new together, but got only ")
-           << (getKNew() ? "k_new" : "v_new");
   if (!getKNew())
     return success();
   auto kNew = cast<ShapedType>(getKNew().getType()),
@@ -522,12 +474,6 @@ LogicalResult AttentionOp::verifyAppend() {
   if (!hasPureBufferSemantics())
     return emitOpError("expects memrefs with append, which writes to key and "
                        "value, but got tensors");
-  if (!getSequsedK())
-    return emitOpError("expects seqused_k with append, the number of keys "
-                       "before it, but got none");
-  if (getCuSeqlensQ())
-    return emitOpError("expects no cu_seqlens_q with append, but got one; "
-                       "entries of a batch have their own rows");
   return success();
 }
 
@@ -545,10 +491,6 @@ LogicalResult AttentionOp::verifyRotary() {
                << name << " without " << other;
   if (!getRotaryCos())
     return success();
-  if (!getKNew())
-    return emitOpError(
-        "expects append with rotary, but got none: the keys that "
-        "are there were turned when they were written");
   // C27
   auto cos = cast<ShapedType>(getRotaryCos().getType()),
        sin = cast<ShapedType>(getRotarySin().getType());
@@ -592,15 +534,6 @@ static LogicalResult verifyBlockClauses(AttentionOp op) {
     return op.emitOpError("expects block_counts, block_indices and block_size "
                           "together, but got ")
            << there->first << " without " << missing->first;
-  bool hasCounts = static_cast<bool>(op.getFullBlockCounts());
-  if (hasCounts != static_cast<bool>(op.getFullBlockIndices()))
-    return op.emitOpError("expects full_block_counts and full_block_indices "
-                          "together, but got only full_block_")
-           << (hasCounts ? "counts" : "indices");
-  if (hasCounts && !hasSize)
-    return op.emitOpError("expects block_counts and block_indices with "
-                          "full_block_counts, but got none; lists without "
-                          "blocks have counts of 0");
   if (!hasSize)
     return success();
   ArrayRef<int64_t> size = *op.getBlockSize();
@@ -620,14 +553,6 @@ LogicalResult AttentionOp::verifyBlocks() {
     return failure();
   if (!getBlockSize() || !getTile().empty())
     return success();
-  // C30
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("cu_seqlens_q", getCuSeqlensQ()),
-        {"page_table", getPageTable()},
-        {"scores", getScores()}})
-    if (value)
-      return emitOpError("expects no block lists with ")
-             << name << ", but got both";
   // C29
   auto countBlocks = [](int64_t rows, int64_t ofBlock) {
     return ShapedType::isDynamic(rows)

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringExtras.h"
@@ -20,37 +20,17 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// The clauses with an operand and its type, in the order in which they are
-/// printed, which is that of the op's operands behind query, key and value. One
-/// without a name is the second operand of the clause before it.
-static constexpr StringLiteral kOperandClauses[] = {"bias",
-                                                    "alibi",
-                                                    "sink",
-                                                    "cu_seqlens_q",
-                                                    "cu_seqlens_k",
-                                                    "seqused_k",
-                                                    "page_table",
-                                                    "rng",
-                                                    "append",
-                                                    "",
-                                                    "rotary",
-                                                    "",
-                                                    "block_counts",
-                                                    "block_indices",
-                                                    "full_block_counts",
-                                                    "full_block_indices",
-                                                    "probabilities",
-                                                    "outs",
-                                                    "lse",
-                                                    "lse_rest",
-                                                    "scores"};
-static constexpr unsigned kFirstClause = 3; // operand number of `bias`
-static constexpr unsigned kNumInputs = 3;
-static constexpr unsigned kTile = kFirstClause + std::size(kOperandClauses);
+static constexpr unsigned kTile = kNumOperandRows;
 
 static constexpr StringLiteral kOtherClauses[] = {
     "tile",    "causal",     "window_left", "window_right", "scale", "softcap",
     "dropout", "block_size", "stage",       "style",        "score", "mask"};
+
+/// Whether the operand is the second one of the clause before it.
+static bool isSecond(unsigned row) {
+  ArrayRef<OperandInfo> table = getOperandTable();
+  return row < table.size() && table[row].clause == table[row - 1].clause;
+}
 
 namespace {
 using Properties = AttentionOp::Properties;
@@ -121,8 +101,9 @@ ParseResult AttentionParser::parseInputs() {
 /// Every clause at most once, and `outs` once.
 ParseResult AttentionParser::parseClauses() {
   SmallVector<StringRef> keywords;
-  llvm::copy_if(kOperandClauses, std::back_inserter(keywords),
-                [](StringRef clause) { return !clause.empty(); });
+  for (unsigned row = kNumInputs; row < kNumOperandRows; ++row)
+    if (!isSecond(row))
+      keywords.push_back(getOperandTable()[row].clause);
   llvm::append_range(keywords, kOtherClauses);
   llvm::SmallDenseSet<StringRef> seen;
   StringRef keyword;
@@ -131,10 +112,12 @@ ParseResult AttentionParser::parseClauses() {
     if (!seen.insert(keyword).second)
       return parser.emitError(loc, "expects '")
              << keyword << "' once, but got it twice";
-    const auto *it = llvm::find(kOperandClauses, keyword);
-    if (it != std::end(kOperandClauses)
-            ? parseOperandClause(kFirstClause +
-                                 std::distance(kOperandClauses, it))
+    const OperandInfo *row =
+        llvm::find_if(getOperandTable(), [&](const OperandInfo &row) {
+          return row.clause == keyword;
+        });
+    if (row != getOperandTable().end()
+            ? parseOperandClause(row - getOperandTable().begin())
             : parseClause(keyword))
       return failure();
     loc = parser.getCurrentLocation();
@@ -150,15 +133,9 @@ ParseResult AttentionParser::parseClauses() {
                                "'outs'");
 }
 
-/// Whether the clause of this operand has another one.
-static bool isPair(unsigned operand) {
-  unsigned next = operand + 1 - kFirstClause;
-  return next < std::size(kOperandClauses) && kOperandClauses[next].empty();
-}
-
 ParseResult AttentionParser::parseOperandClause(unsigned operand) {
   Operands *clause = &operands[operand],
-           *end = clause + (isPair(operand) ? 2 : 1);
+           *end = clause + (isSecond(operand + 1) ? 2 : 1);
   if (parser.parseLParen())
     return failure();
   for (Operands *each = clause; each != end; ++each) {
@@ -317,14 +294,13 @@ ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
 void AttentionOp::print(OpAsmPrinter &printer) {
   auto inputs = getOperands().take_front(kNumInputs);
   printer << " ins(" << inputs << " : " << inputs.getTypes() << ")";
-  for (auto [number, keyword] : llvm::enumerate(kOperandClauses)) {
-    unsigned first = kFirstClause + number;
-    SmallVector<Value> clause(getODSOperands(first));
-    if (keyword.empty() || clause.empty())
+  for (unsigned row = kNumInputs; row < kNumOperandRows; ++row) {
+    SmallVector<Value> clause(getODSOperands(row));
+    if (isSecond(row) || clause.empty())
       continue;
-    if (isPair(first))
-      llvm::append_range(clause, getODSOperands(first + 1));
-    printer << ' ' << keyword << '(' << clause << " : "
+    if (isSecond(row + 1))
+      llvm::append_range(clause, getODSOperands(row + 1));
+    printer << ' ' << getOperandTable()[row].clause << '(' << clause << " : "
             << ValueRange(clause).getTypes() << ')';
   }
   if (!getTile().empty())

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -46,30 +47,20 @@ mlir::flashcore::checkOutputsApart(AttentionOp op,
                                    function_ref<bool(Value, Value)> share) {
   if (!op.hasPureBufferSemantics() || !op.getTile().empty())
     return success();
-  Access ofCache = op.getKNew() ? Access::Updated : Access::Read;
-  SmallVector<NamedOperand> operands = {
-      {"output", op.getOutput(), Access::Written},
-      {"lse", op.getLse(), Access::Written},
-      {"scores", op.getScores(), Access::Written},
-      {"key", op.getKey(), ofCache},
-      {"value", op.getValue(), ofCache},
-      {"query", op.getQuery()},
-      {"bias", op.getBias()},
-      {"alibi_slopes", op.getAlibiSlopes()},
-      {"sink_logits", op.getSinkLogits()},
-      {"cu_seqlens_q", op.getCuSeqlensQ()},
-      {"cu_seqlens_k", op.getCuSeqlensK()},
-      {"seqused_k", op.getSequsedK()},
-      {"page_table", op.getPageTable()},
-      {"rng", op.getRng()},
-      {"k_new", op.getKNew()},
-      {"v_new", op.getVNew()},
-      {"rotary_cos", op.getRotaryCos()},
-      {"rotary_sin", op.getRotarySin()},
-      {"block_counts", op.getBlockCounts()},
-      {"block_indices", op.getBlockIndices()},
-      {"full_block_counts", op.getFullBlockCounts()},
-      {"full_block_indices", op.getFullBlockIndices()}};
+  using Role = OperandInfo::Role;
+  auto getAccess = [&](const OperandInfo &row) {
+    if (row.role == Role::Output)
+      return Access::Written;
+    return row.role == Role::Cache && op.getKNew() ? Access::Updated
+                                                   : Access::Read;
+  };
+  // Of two that are written, messages name the first.
+  SmallVector<NamedOperand> operands;
+  for (Access access : {Access::Written, Access::Updated, Access::Read})
+    visitOperands(op, [&](const OperandInfo &row, Value value) {
+      if (getAccess(row) == access)
+        operands.push_back({row.name, value, access});
+    });
   for (Value tensor : op.getCapturedTensors())
     operands.push_back({"a tensor that a region reads", tensor});
   return check(op, operands, share);

@@ -14,6 +14,7 @@
 #include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Analysis/TileStaging.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/IR/Builders.h"
@@ -22,104 +23,62 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-/// Adds what is appended to key and value, and what turns it and query.
-static void addAppended(AttentionOp op,
-                        SmallVectorImpl<KernelTensor> &tensors) {
-  auto add = [&](StringRef name, Value value, ArrayRef<Dim> axes) {
-    tensors.emplace_back(name, /*isOutput=*/false, value, axes,
-                         getAccessBytes(cast<ShapedType>(value.getType())));
-  };
-  if (!op.getKNew())
-    return;
-  for (KernelTensor &tensor : tensors)
-    tensor.isUpdated = tensor.name == "k" || tensor.name == "v";
-  add("k_new", op.getKNew(),
-      {Dim::Batch, Dim::HeadsKV, Dim::SeqlenNew, Dim::HeadDim});
-  add("v_new", op.getVNew(),
-      {Dim::Batch, Dim::HeadsKV, Dim::SeqlenNew, Dim::HeadDimV});
-  if (!op.getRotaryCos())
-    return;
-  tensors.front().isCopied = true; // q
-  add("rotary_cos", op.getRotaryCos(), {Dim::Positions, Dim::RotaryPairs});
-  add("rotary_sin", op.getRotarySin(), {Dim::Positions, Dim::RotaryPairs});
-}
-
-/// Of each list its counts and indices, which all have the same axes.
-static void addBlockLists(AttentionOp op, SmallVector<KernelTensor> &tensors) {
-  constexpr int64_t elementBytes = 4;
-  for (auto [name, list] :
-       {std::pair<StringRef, Value>("block_counts", op.getBlockCounts()),
-        {"block_indices", op.getBlockIndices()},
-        {"full_block_counts", op.getFullBlockCounts()},
-        {"full_block_indices", op.getFullBlockIndices()}}) {
-    if (!list)
-      continue;
-    ArrayRef<int64_t> shape = cast<MemRefType>(list.getType()).getShape();
-    Dim axes[] = {shape[0] == 1 ? Dim::One : Dim::Batch,
-                  shape[1] == 1 ? Dim::One : Dim::HeadsQ, Dim::QueryBlocks,
-                  Dim::KeyBlocks};
-    tensors.emplace_back(name, /*isOutput=*/false, list,
-                         ArrayRef(axes).take_front(shape.size()), elementBytes);
-  }
-}
-
-static SmallVector<KernelTensor> getTensors(AttentionOp op) {
-  SmallVector<KernelTensor> tensors;
-  // Whole rows of these move, everything else element by element.
-  auto addCopied = [&](StringRef name, bool isOutput, Value value,
-                       ArrayRef<Dim> axes) {
-    tensors.emplace_back(name, isOutput, value, axes,
-                         getAccessBytes(cast<ShapedType>(value.getType())));
-  };
-  auto addPlain = [&](StringRef name, bool isOutput, Value value,
-                      ArrayRef<Dim> axes) {
-    int64_t bits = cast<MemRefType>(value.getType()).getElementTypeBitWidth();
-    tensors.emplace_back(name, isOutput, value, axes, bits / 8);
-  };
-  addCopied("q", false, op.getQuery(),
-            {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDim});
+/// The dimension of an axis of the table; none of one that only this tensor
+/// has.
+static std::optional<Dim> findDim(AttentionOp op, StringRef axis) {
   bool isPaged = static_cast<bool>(op.getPageTable());
-  Dim entry = isPaged ? Dim::Pages : Dim::Batch;
-  Dim keys = isPaged ? Dim::PageSize : Dim::SeqlenK;
-  addCopied("k", false, op.getKey(), {entry, Dim::HeadsKV, keys, Dim::HeadDim});
-  addCopied("v", false, op.getValue(),
-            {entry, Dim::HeadsKV, keys, Dim::HeadDimV});
-  addCopied("o", true, op.getOutput(),
-            {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDimV});
-  if (Value lse = op.getLse())
-    addPlain("lse", true, lse, {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ});
-  if (Value scores = op.getScores())
-    addCopied("scores", true, scores,
-              {Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK});
-  if (Value bias = op.getBias()) {
-    SmallVector<Dim> axes{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::SeqlenK};
-    auto shape = cast<MemRefType>(bias.getType()).getShape();
-    for (auto [axis, size] : llvm::zip_equal(axes, shape))
-      if (size == 1)
-        axis = Dim::One;
-    addPlain("bias", false, bias, axes);
+  if (axis == "entries")
+    return op.getCuSeqlensQ() ? Dim::Sequences : Dim::Batch;
+  if (axis == "key_entries")
+    return isPaged ? Dim::Pages : Dim::Batch;
+  if (axis == "keys")
+    return isPaged ? Dim::PageSize : Dim::SeqlenK;
+  for (unsigned dim = 0; dim < kNumDims; ++dim)
+    if (stringifyDim(static_cast<Dim>(dim)) == axis)
+      return static_cast<Dim>(dim);
+  return std::nullopt;
+}
+
+static KernelTensor getTensor(AttentionOp op, const OperandInfo &row,
+                              Value value) {
+  auto type = cast<MemRefType>(value.getType());
+  SmallVector<Dim> axes;
+  for (auto [axis, name] : llvm::enumerate(row.getAxes())) {
+    std::optional<Dim> dim = findDim(op, name);
+    if (!dim)
+      break;
+    bool isBroadcast = row.isBroadcast(axis) && type.getDimSize(axis) == 1;
+    axes.push_back(isBroadcast ? Dim::One : *dim);
   }
-  if (Value slopes = op.getAlibiSlopes())
-    addPlain("alibi_slopes", false, slopes, {Dim::HeadsQ});
-  if (Value logits = op.getSinkLogits())
-    addPlain("sink_logits", false, logits, {Dim::HeadsQ});
-  for (auto [name, ends] :
-       {std::pair<StringRef, Value>("cu_seqlens_q", op.getCuSeqlensQ()),
-        {"cu_seqlens_k", op.getCuSeqlensK()}})
-    if (ends)
-      addPlain(name, false, ends, {Dim::CuSeqlens});
-  Dim lengths = op.getCuSeqlensQ() ? Dim::Sequences : Dim::Batch;
-  if (Value used = op.getSequsedK())
-    addPlain("seqused_k", false, used, {lengths});
-  if (Value table = op.getPageTable())
-    addPlain("page_table", false, table, {lengths, Dim::PagesPerSequence});
-  addAppended(op, tensors);
-  // The axes of these are their own.
-  if (Value rng = op.getRng())
-    addPlain("rng", false, rng, {});
-  addBlockLists(op, tensors);
-  for (auto [i, tensor] : llvm::enumerate(op.getCapturedTensors()))
-    addPlain(getCaptureName(i), false, tensor, {});
+  int64_t alignment = row.access == OperandInfo::Access::Rows
+                          ? getAccessBytes(type)
+                          : type.getElementTypeBitWidth() / 8;
+  KernelTensor tensor(row.tensor, row.role == OperandInfo::Role::Output, value,
+                      axes, alignment);
+  tensor.isUpdated = row.role == OperandInfo::Role::Cache && op.getKNew();
+  return tensor;
+}
+
+/// Query, key and value, then outputs, then all others.
+static SmallVector<KernelTensor> getTensors(AttentionOp op) {
+  SmallVector<KernelTensor> outputs, others;
+  visitOperands(op, [&](const OperandInfo &row, Value value) {
+    if (row.role == OperandInfo::Role::Tile)
+      return;
+    bool isOutput = row.role == OperandInfo::Role::Output;
+    (isOutput ? outputs : others).push_back(getTensor(op, row, value));
+  });
+  // Query is turned in a copy.
+  others.front().isCopied = static_cast<bool>(op.getRotaryCos());
+  for (auto [i, value] : llvm::enumerate(op.getCapturedTensors())) {
+    auto type = cast<MemRefType>(value.getType());
+    others.emplace_back(getCaptureName(i), /*isOutput=*/false, value,
+                        ArrayRef<Dim>(), type.getElementTypeBitWidth() / 8);
+  }
+  SmallVector<KernelTensor> tensors(others.begin(),
+                                    others.begin() + kNumInputs);
+  llvm::append_range(tensors, outputs);
+  tensors.append(others.begin() + kNumInputs, others.end());
   return tensors;
 }
 

@@ -18,6 +18,7 @@
 #include "flashcore/Analysis/ScoresChoice.h"
 #include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
@@ -49,50 +50,42 @@ bool mlir::flashcore::isUnsupported(Diagnostic &diagnostic) {
       });
 }
 
-LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
-  std::pair<StringRef, bool> features[] = {
-      {"cu_seqlens with a bias", op.getCuSeqlensQ() && op.getBias()},
-      {"page_table with a bias", op.getPageTable() && op.getBias()},
-      {"scores with cu_seqlens", op.getScores() && op.getCuSeqlensQ()},
-      {"scores with page_table", op.getScores() && op.getPageTable()},
-  };
-  for (auto [name, used] : features)
-    if (used)
+/// That it has elements, which numbers of rows may not say, in global memory.
+static LogicalResult checkOperand(AttentionOp op, const OperandInfo &row,
+                                  Value value) {
+  auto type = cast<ShapedType>(value.getType());
+  bool hasRows = row.elements != OperandInfo::Elements::I32 &&
+                 row.role != OperandInfo::Role::Tile;
+  for (auto [axis, size] : llvm::zip_equal(row.getAxes(), type.getShape()))
+    if (size == 0 && hasRows)
       return emitUnsupported(op)
-             << "uses " << name << ", which this version cannot lower yet";
+             << "has a " << row.name << " of "
+             << OperandInfo::describeAxis(axis)
+             << " 0: there is nothing to compute; sizes that may be 0 must "
+                "be dynamic";
+  auto memref = dyn_cast<MemRefType>(type);
+  bool isView = memref && !op.getTile().empty() &&
+                isa_and_nonnull<fcgpu::PagesAttr>(memref.getMemorySpace());
+  if (memref && !isView && !isGlobalMemory(memref.getMemorySpace()))
+    return emitUnsupported(op)
+           << "has " << row.name << " in memory space "
+           << memref.getMemorySpace()
+           << ", but this version lowers global memory only: the default "
+              "space, #gpu.address_space<global> or 1";
+  return success();
+}
+
+LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
+  if (auto pair = findUnloweredPair(op))
+    return emitUnsupported(op)
+           << "uses " << pair->first << " with " << pair->second
+           << ", which this version cannot lower yet";
   if (failed(checkRegions(op)))
     return failure();
-  static constexpr StringLiteral axes[] = {"batch", "heads", "seqlen"};
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("query", op.getQuery()),
-        {"key", op.getKey()},
-        {"value", op.getValue()},
-        {"output", op.getOutput()},
-        {"bias", op.getBias()},
-        {"lse", op.getLse()},
-        {"scores", op.getScores()},
-        {"k_new", op.getKNew()},
-        {"v_new", op.getVNew()},
-        {"rotary_cos", op.getRotaryCos()},
-        {"rotary_sin", op.getRotarySin()}}) {
-    if (!value)
-      continue;
-    auto type = cast<ShapedType>(value.getType());
-    for (auto [axis, size] : llvm::zip(axes, type.getShape()))
-      if (size == 0)
-        return emitUnsupported(op)
-               << "has a " << name << " of " << axis
-               << " 0: there is nothing to compute; sizes that may be 0 must "
-                  "be dynamic";
-    auto memref = dyn_cast<MemRefType>(type);
-    bool isView = memref && !op.getTile().empty() &&
-                  isa_and_nonnull<fcgpu::PagesAttr>(memref.getMemorySpace());
-    if (memref && !isView && !isGlobalMemory(memref.getMemorySpace()))
-      return emitUnsupported(op)
-             << "has " << name << " in memory space " << memref.getMemorySpace()
-             << ", but this version lowers global memory only: the default "
-                "space, #gpu.address_space<global> or 1";
-  }
+  for (auto [row, info] : llvm::enumerate(getOperandTable()))
+    if (Value value = findOperand(op, row))
+      if (failed(checkOperand(op, info, value)))
+        return failure();
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
     if (dim > 256)

@@ -151,22 +151,12 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
                       asValue(sequence.seqlenK),
                       asValue(blockRow)};
   // There is no value: the key stands in its place.
-  auto tile = AttentionOp::create(
-      b, TypeRange(), q, k, k, /*bias=*/Value(), /*alibi_slopes=*/Value(),
-      /*sink_logits=*/Value(), /*cu_seqlens_q=*/Value(),
-      /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      /*rng=*/Value(), /*k_new=*/Value(), /*v_new=*/Value(),
-      /*rotary_cos=*/Value(), /*rotary_sin=*/Value(), /*block_counts=*/Value(),
-      /*block_indices=*/Value(), /*full_block_counts=*/Value(),
-      /*full_block_indices=*/Value(), /*probabilities=*/Value(), scores, lse,
-      lseRest, /*scores=*/Value(), operands,
-      b.getF32FloatAttr(op.getEffectiveScale()),
-      /*softcap=*/FloatAttr(),
-      /*causal=*/CausalAlignmentAttr(), /*window_left=*/IntegerAttr(),
-      /*window_right=*/IntegerAttr(), /*dropout=*/FloatAttr(),
-      /*block_size=*/DenseI64ArrayAttr(),
-      ScoresStageAttr::get(b.getContext(), stage),
-      /*style=*/RotaryStyleAttr());
+  auto tile = AttentionOp::create(b, q, k, k, scores, lse);
+  if (lseRest)
+    tile.getLseRestMutable().assign(lseRest);
+  tile.getTileMutable().assign(operands);
+  tile.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
+  tile.setStage(stage);
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
   addChanges(tile);
 }

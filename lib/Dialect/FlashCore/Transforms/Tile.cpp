@@ -549,29 +549,31 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
   Value rest = isSplit() ? partials.rest : LseRest(frame, signature).view();
   if (rest)
     rest = slice(rest, entry, headQ, firstRow, rows);
-  // Of a part of the keys it is for the merge.
-  Value sink = op.getSinkLogits() && !isSplit() ? frame.getTensor("sink_logits")
-                                                : Value();
-  // So are the lists of blocks.
-  auto getList = [&](StringRef name, Value tensor) {
-    return tensor ? frame.getTensor(name) : Value();
+  SmallVector<Value> place = getTileOperands(headQ, row);
+  auto tiled = AttentionOp::create(b, q, k, v, o, lse);
+  auto give = [&](MutableOperandRange operand, Value value) {
+    if (value)
+      operand.assign(value);
   };
-  auto tiled = AttentionOp::create(
-      b, TypeRange(), q, k, v, /*bias=*/Value(), /*alibi_slopes=*/Value(), sink,
-      /*cu_seqlens_q=*/Value(),
-      /*cu_seqlens_k=*/Value(), /*seqused_k=*/Value(), /*page_table=*/Value(),
-      op.getRng() ? frame.getTensor("rng") : Value(), /*k_new=*/Value(),
-      /*v_new=*/Value(), /*rotary_cos=*/Value(), /*rotary_sin=*/Value(),
-      getList("block_counts", op.getBlockCounts()),
-      getList("block_indices", op.getBlockIndices()),
-      getList("full_block_counts", op.getFullBlockCounts()),
-      getList("full_block_indices", op.getFullBlockIndices()),
-      /*probabilities=*/Value(), o, lse, rest, /*scores=*/Value(),
-      getTileOperands(headQ, row), b.getF32FloatAttr(op.getEffectiveScale()),
-      /*softcap=*/FloatAttr(), op.getCausalAttr(), op.getWindowLeftAttr(),
-      op.getWindowRightAttr(), op.getDropoutAttr(), op.getBlockSizeAttr(),
-      /*stage=*/ScoresStageAttr(),
-      /*style=*/RotaryStyleAttr());
+  auto giveWhole = [&](MutableOperandRange operand, StringRef name) {
+    give(operand, frame.findTensor(name));
+  };
+  give(tiled.getLseRestMutable(), rest);
+  // Of a part of the keys it is for the merge.
+  if (!isSplit())
+    giveWhole(tiled.getSinkLogitsMutable(), "sink_logits");
+  giveWhole(tiled.getRngMutable(), "rng");
+  giveWhole(tiled.getBlockCountsMutable(), "block_counts");
+  giveWhole(tiled.getBlockIndicesMutable(), "block_indices");
+  giveWhole(tiled.getFullBlockCountsMutable(), "full_block_counts");
+  giveWhole(tiled.getFullBlockIndicesMutable(), "full_block_indices");
+  tiled.getTileMutable().assign(place);
+  tiled.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
+  tiled.setCausalAttr(op.getCausalAttr());
+  tiled.setWindowLeftAttr(op.getWindowLeftAttr());
+  tiled.setWindowRightAttr(op.getWindowRightAttr());
+  tiled.setDropoutAttr(op.getDropoutAttr());
+  tiled.setBlockSizeAttr(op.getBlockSizeAttr());
   tiled->setAttr(fcgpu::kScheduleAttrName, schedule);
   addRegions(frame, op, tiled);
 }

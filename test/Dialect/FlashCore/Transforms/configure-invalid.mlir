@@ -5,7 +5,7 @@
 !t = memref<1x8x512x64xf16>
 
 func.func @cu_seqlens_with_bias(%q: !t, %k: !t, %v: !t, %o: !t, %cu: memref<3xi32>, %bias: memref<1x1x1x512xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses cu_seqlens with a bias, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses bias with cu_seqlens_q, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) bias(%bias : memref<1x1x1x512xf32>)
       cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>)
       outs(%o : !t)
@@ -61,7 +61,7 @@ func.func @one_pass_of_lengths(%q: !t, %k: !t, %v: !t, %o: !t, %used: memref<1xi
 
 func.func @page_table_with_bias(%q: !t, %k: !t, %v: !t, %o: !t,
                                 %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses bias with page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
   return
@@ -252,7 +252,7 @@ func.func @head_dim_v_too_large(%q: !qk, %k: !qk, %v: !vo, %o: !vo) {
 
 func.func @schedule_does_not_open_the_gate(%q: !t, %k: !t, %v: !t, %o: !t,
                                            %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses bias with page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
       {fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64,
@@ -280,10 +280,10 @@ func.func @schedule_for_another_chip(%q: !t, %k: !t, %v: !t, %o: !t) {
 
 func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
                                        %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses bias with page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
-  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses bias with page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t)
   return
@@ -295,7 +295,7 @@ func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t,
 !k = memref<1x8x512x64xf16>
 
 func.func @no_query_rows(%q: !q, %k: !k, %own: !q) {
-  // expected-error @below {{'flashcore.attention' op has a query of seqlen 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
+  // expected-error @below {{'flashcore.attention' op has a query of seqlen_q 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
   flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%own : !q)
   return
 }
@@ -351,7 +351,7 @@ func.func @schedule_of_the_user_does_not_fit(%q: !t, %own: !t) {
 !s = memref<1x8x512x512xf32>
 
 func.func @scores_of_sequences(%q: !t, %s: !s, %cu: memref<3xi32>, %own: !t) {
-  // expected-error @below {{'flashcore.attention' op uses scores with cu_seqlens, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses scores with cu_seqlens_q, which this version cannot lower yet}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : memref<3xi32>) cu_seqlens_k(%cu : memref<3xi32>) outs(%own : !t) scores(%s : !s) stage(masked)
   return
 }
@@ -395,7 +395,7 @@ func.func @scores_in_shared_memory(%q: !t, %s: !s, %own: !t) {
 !n = memref<1x8x0x64xf16>
 
 func.func @append_of_no_rows(%q: !t, %k: !t, %v: !t, %n: !n, %u: memref<1xi32>, %own: !t) {
-  // expected-error @below {{'flashcore.attention' op has a k_new of seqlen 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
+  // expected-error @below {{'flashcore.attention' op has a k_new of seqlen_new 0: there is nothing to compute; sizes that may be 0 must be dynamic}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) seqused_k(%u : memref<1xi32>) append(%n, %n : !n, !n) outs(%own : !t)
   return
 }

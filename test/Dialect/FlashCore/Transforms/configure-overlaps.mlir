@@ -20,7 +20,7 @@ func.func @a_cast_of_key(%q: !t, %k: !any, %v: !any) {
 func.func @one_memory_transposed_twice(%q: memref<64x2x1x64xf16>) {
   %a = memref.transpose %q (b, h, s, d) -> (s, h, b, d) : memref<64x2x1x64xf16> to memref<1x2x64x64xf16, strided<[64, 64, 128, 1]>>
   %b = memref.transpose %q (b, h, s, d) -> (s, h, b, d) : memref<64x2x1x64xf16> to memref<1x2x64x64xf16, strided<[64, 64, 128, 1]>>
-  // expected-error @below {{expects output in memory of its own, but got that of key}}
+  // expected-error @below {{expects output in memory of its own, but got that of query}}
   flashcore.attention ins(%a, %a, %a : memref<1x2x64x64xf16, strided<[64, 64, 128, 1]>>, memref<1x2x64x64xf16, strided<[64, 64, 128, 1]>>, memref<1x2x64x64xf16, strided<[64, 64, 128, 1]>>)
       outs(%b : memref<1x2x64x64xf16, strided<[64, 64, 128, 1]>>)
   return

@@ -45,7 +45,7 @@ func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
 
 func.func @feature_not_lowered(%q: !t, %k: !t, %v: !t, %o: !t,
                                %pages: memref<1x4xi32>, %bias: memref<1x1x1x1xf32>) {
-  // expected-error @below {{'flashcore.attention' op uses page_table with a bias, which this version cannot lower yet}}
+  // expected-error @below {{'flashcore.attention' op uses bias with page_table, which this version cannot lower yet}}
   flashcore.attention ins(%q, %k, %v : !t, !t, !t)
       bias(%bias : memref<1x1x1x1xf32>) page_table(%pages : memref<1x4xi32>) outs(%o : !t) {fcgpu.schedule = #schedule}
   return

@@ -246,8 +246,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
             [cu_seqlens_q(cu : type) [cu_seqlens_k(cu : type)]]
             [seqused_k(used : type)] [page_table(table : type)]
-            [rng(words : type)] [append(k_new, v_new : type, type)]
-            [rotary(cos, sin : type, type)]
+            [append(k_new, v_new : type, type)] [rotary(cos, sin : type, type)]
+            [rng(words : type)]
             [block_counts(n : type) block_indices(blocks : type)
              [full_block_counts(n : type) full_block_indices(blocks : type)]]
             [probabilities(p : type)]
@@ -274,6 +274,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ```
   }];
 
+  // In the order of flashcore/Operands.def, which has what is alike for all.
   let arguments = (ins
       FlashCore_Half4D:$query, FlashCore_Half4D:$key, FlashCore_Half4D:$value,
       Optional<FlashCore_Output4D>:$bias,
@@ -283,11 +284,11 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<1, "i32">>:$cu_seqlens_k,
       Optional<FlashCore_Shaped<1, "i32">>:$seqused_k,
       Optional<FlashCore_Shaped<2, "i32">>:$page_table,
-      Optional<FlashCore_Shaped<1, "i32">>:$rng,
       Optional<FlashCore_Half4D>:$k_new,
       Optional<FlashCore_Half4D>:$v_new,
       Optional<FlashCore_Shaped<2, "f16 or bf16">>:$rotary_cos,
       Optional<FlashCore_Shaped<2, "f16 or bf16">>:$rotary_sin,
+      Optional<FlashCore_Shaped<1, "i32">>:$rng,
       Optional<FlashCore_Shaped<3, "i32">>:$block_counts,
       Optional<FlashCore_Shaped<4, "i32">>:$block_indices,
       Optional<FlashCore_Shaped<3, "i32">>:$full_block_counts,
