@@ -50,15 +50,16 @@ static Status verifyListShapes(const AttentionInputs &inputs) {
   const BlockLists &lists = *inputs.blocks;
   if (inputs.cuSeqlensQ || inputs.pageTable || inputs.scoresStage)
     return Status::error("expects no block lists with " +
-                         std::string(inputs.cuSeqlensQ  ? CuSeqlensQName
-                                     : inputs.pageTable ? PageTableName
-                                                        : ScoresName) +
+                         std::string(inputs.cuSeqlensQ  ? operand::CuSeqlensQ
+                                     : inputs.pageTable ? operand::PageTable
+                                                        : operand::Scores) +
                          ", but got both");
   const std::pair<std::string_view, const TensorView *> tensors[] = {
-      {BlockIndicesName, &lists.indices},
-      {BlockCountsName, &lists.counts},
-      {FullBlockCountsName, lists.fullCounts ? &*lists.fullCounts : nullptr},
-      {FullBlockIndicesName,
+      {operand::BlockIndices, &lists.indices},
+      {operand::BlockCounts, &lists.counts},
+      {operand::FullBlockCounts,
+       lists.fullCounts ? &*lists.fullCounts : nullptr},
+      {operand::FullBlockIndices,
        lists.fullIndices ? &*lists.fullIndices : nullptr}};
   const auto &q = inputs.q.sizes, &first = lists.indices.sizes;
   constexpr const char *axes[] = {"batch", "heads_q", "query_blocks",
@@ -83,7 +84,7 @@ static Status verifyListShapes(const AttentionInputs &inputs) {
           size != first[axis] && (axis < 3 || name.ends_with("indices")))
         return Status::error("expects the " + std::string(axes[axis]) + " of " +
                              std::string(name) + " to be that of " +
-                             std::string(BlockIndicesName) + " (" +
+                             std::string(operand::BlockIndices) + " (" +
                              std::to_string(first[axis]) + "), but got " +
                              std::to_string(size));
   return Status::success();

@@ -57,7 +57,7 @@ const TensorSpec *Bundle::findTensor(std::string_view name) const {
 }
 
 std::string Bundle::sequencesDim() const {
-  const TensorSpec *used = findTensor(SequsedKName);
+  const TensorSpec *used = findTensor(operand::SequsedK);
   return used && hasCuSeqlens() ? used->axes.front() : std::string();
 }
 

@@ -13,12 +13,14 @@
 
 #include "flashcore/Runtime/Bundle.h"
 
+#include "BundleOperands.h"
 #include "KernelParameters.h"
 #include "OpenFile.h"
 
 #include "flashcore/Runtime/Dropout.h"
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/JsonReader.h"
+#include "flashcore/Runtime/Operands.h"
 
 #include <nlohmann/json.hpp>
 
@@ -41,10 +43,6 @@ static constexpr std::string_view dimNames[] = {
 static constexpr std::string_view seqlenKName = "seqlen_k";
 static constexpr std::string_view pageDimNames[] = {PagesDim, PageSizeDim,
                                                     PagesPerSequenceDim};
-
-/// The axes of a bias, each of which may be a broadcast one instead.
-static constexpr std::string_view biasAxes[] = {"batch", "heads_q", "seqlen_q",
-                                                "seqlen_k"};
 
 static constexpr const char *manifestName = "manifest.json";
 static constexpr std::string_view notABundle =
@@ -162,18 +160,6 @@ private:
   KernelSpec readKernel(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
   void readVariant(Field field);
-  void checkRequiredTensors(Field tensors);
-  void checkScores(Field tensors);
-  void checkBias(Field tensors);
-  void checkVector(Field tensors, std::string_view name, DType dtype,
-                   std::string_view axis);
-  void checkSequences(Field attention, Field tensors);
-  void checkRng(Field attention, Field tensors);
-  void checkPairs(Field tensors);
-  void checkPageTable(Field tensors);
-  void checkAppend(Field tensors);
-  void checkRotary(Field attention, Field tensors);
-  void checkBlocks(Field attention, Field tensors);
   void checkCaptured(Field attention, Field tensors);
   void checkArguments(const KernelSpec &kernel, Field field);
   void checkLaunchComment(const std::vector<Field> &kernels);
@@ -549,49 +535,6 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
   return image;
 }
 
-/// The runtime's reference and tools rely on these four, in any axis order.
-void BundleLoader::checkRequiredTensors(Field tensors) {
-  using Axes = std::set<std::string>;
-  bool isPaged = bundle.attention.dims.contains(PageSizeDim);
-  std::string entry(isPaged ? PagesDim : "batch");
-  std::string keys(isPaged ? PageSizeDim : seqlenKName);
-  const std::pair<std::string_view, Axes> required[] = {
-      {"q", {"batch", "heads_q", "seqlen_q", "head_dim"}},
-      {"k", {entry, "heads_kv", keys, "head_dim"}},
-      {"v", {entry, "heads_kv", keys, "head_dim_v"}},
-      {"o", {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
-      {"lse", {"batch", "heads_q", "seqlen_q"}},
-      {ScoresName, {"batch", "heads_q", "seqlen_q", keys}},
-      {AlibiName, {"heads_q"}},
-      {KNewName, {"batch", "heads_kv", std::string(SeqlenNewDim), "head_dim"}},
-      {VNewName,
-       {"batch", "heads_kv", std::string(SeqlenNewDim), "head_dim_v"}}};
-  for (const auto &[name, axes] : required) {
-    const TensorSpec *tensor = bundle.findTensor(name);
-    if (!tensor) {
-      if (name.size() == 1) // others are optional
-        tensors.refuse("an array with a tensor named '" + std::string(name) +
-                       "'");
-      continue;
-    }
-    if (tensor->axes.size() != axes.size() ||
-        Axes(tensor->axes.begin(), tensor->axes.end()) != axes)
-      tensors.elements()[tensor - bundle.tensors.data()]["axes"].refuse(
-          "the axes " + join({axes.begin(), axes.end()}) + " in any order");
-    using Role = TensorSpec::Role;
-    bool isOutput = name == "o" || name == "lse" || name == ScoresName;
-    bool isUpdated = bundle.appends() && (name == "k" || name == "v");
-    Role role = isOutput    ? Role::Output
-                : isUpdated ? Role::Updated
-                            : Role::Input;
-    if (tensor->role != role)
-      tensors.elements()[tensor - bundle.tensors.data()]["role"].refuse(
-          isOutput    ? "'output'"
-          : isUpdated ? "'updated', as rows are appended to it"
-                      : "'input'");
-  }
-}
-
 /// What regions read is there, with an axis for each coordinate; and only they,
 /// lengths, tables and the words of a dropout are integers.
 void BundleLoader::checkCaptured(Field attention, Field tensors) {
@@ -624,302 +567,9 @@ void BundleLoader::checkCaptured(Field attention, Field tensors) {
     bool isCaptured = std::count(captured.begin(), captured.end(), tensor.name);
     if (isCaptured && tensor.role != TensorSpec::Role::Input)
       fields[i]["role"].refuse("'input'");
-    bool mayCount = isLengths(tensor.name) || tensor.name == PageTableName ||
-                    tensor.name == RngName || isBlockList(tensor.name);
-    if (!isCaptured && !isReal(tensor.dtype) && !mayCount)
+    if (!isCaptured && !isReal(tensor.dtype) && !findOperand(tensor.name))
       fields[i]["dtype"].refuse("'f16', 'bf16' or 'f32'");
   }
-}
-
-/// Scores have a stage, and queries and keys that are those of all sequences.
-void BundleLoader::checkScores(Field tensors) {
-  bool hasScores = bundle.findTensor(ScoresName);
-  std::string name = "'" + std::string(ScoresName) + "'";
-  if (hasScores != bundle.attention.scoresStage.has_value())
-    tensors.refuse("an array with" + std::string(hasScores ? "out " : " ") +
-                   name + ", as 'attention' has " + (hasScores ? "no" : "a") +
-                   " 'scores_stage'");
-  if (!hasScores)
-    return;
-  if (bundle.attention.scoresStage == ScoresStage::Probabilities &&
-      !bundle.findTensor("lse"))
-    tensors.refuse("an array with 'lse' where " + name + " are probabilities");
-  for (std::string_view other : {CuSeqlensQName, PageTableName})
-    if (bundle.findTensor(other))
-      tensors.refuse("an array without " + name + " where there is '" +
-                     std::string(other) + "'");
-}
-
-/// Rows of an append come with the number of those that are there.
-void BundleLoader::checkAppend(Field tensors) {
-  auto quote = [](std::string_view name) {
-    return "'" + std::string(name) + "'";
-  };
-  const TensorSpec *kNew = bundle.findTensor(KNewName);
-  const TensorSpec *vNew = bundle.findTensor(VNewName);
-  if ((kNew != nullptr) != (vNew != nullptr))
-    tensors.refuse("an array with both of " + quote(KNewName) + " and " +
-                   quote(VNewName) + ", or neither of them");
-  if (!kNew || !vNew)
-    return;
-  if (!bundle.findTensor(SequsedKName))
-    tensors.refuse("an array with " + quote(SequsedKName) + " where there is " +
-                   quote(KNewName));
-  if (bundle.hasCuSeqlens())
-    tensors.refuse("an array without " + quote(CuSeqlensQName) +
-                   " where there is " + quote(KNewName));
-  DType dtype = bundle.findTensor("k")->dtype;
-  for (const TensorSpec *tensor : {kNew, vNew, bundle.findTensor("v")})
-    if (tensor->dtype != dtype)
-      tensors.elements()[tensor - bundle.tensors.data()]["dtype"].refuse(
-          quote(stringify(dtype)) + ", that of 'k'");
-}
-
-/// What turns rows comes with its style, and with an append.
-void BundleLoader::checkRotary(Field attention, Field tensors) {
-  bool isTurned = bundle.attention.rotary.has_value();
-  for (std::string_view name : {RotaryCosName, RotarySinName}) {
-    const TensorSpec *tensor = bundle.findTensor(name);
-    if (isTurned != (tensor != nullptr))
-      return tensors.refuse("an array with" +
-                            std::string(isTurned ? "" : "out") + " '" +
-                            std::string(name) + "', as 'attention' has" +
-                            (isTurned ? "" : " no") + " 'rotary'");
-    if (!tensor)
-      continue;
-    Field field = tensors.elements()[tensor - bundle.tensors.data()];
-    if (tensor->role != TensorSpec::Role::Input)
-      return field["role"].refuse("'input'");
-    if (tensor->dtype != bundle.findTensor("q")->dtype)
-      return field["dtype"].refuse("that of 'q'");
-    if (tensor->axes != std::vector<std::string>{std::string(PositionsDim),
-                                                 std::string(RotaryPairsDim)})
-      return field["axes"].refuse("'positions' and 'rotary_pairs'");
-  }
-  if (!isTurned)
-    return;
-  if (!bundle.appends())
-    return attention["rotary"].refuse("no key 'rotary' without 'k_new'");
-  Field dims = attention["dims"];
-  dims[RotaryPairsDim].integer(1, dims["head_dim"].integer(1) / 2);
-}
-
-void BundleLoader::checkBias(Field tensors) {
-  const TensorSpec *bias = bundle.findTensor(BiasName);
-  if (!bias)
-    return;
-  Field field = tensors.elements()[bias - bundle.tensors.data()];
-  if (bias->role != TensorSpec::Role::Input)
-    field["role"].refuse("'input'");
-  std::vector<Field> axes = field["axes"].elements();
-  if (axes.size() != std::size(biasAxes))
-    return field["axes"].refuse("an array of " +
-                                std::to_string(std::size(biasAxes)) +
-                                " elements, as every bias");
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (bias->axes[i] != biasAxes[i] && bias->axes[i] != BroadcastAxis)
-      axes[i].refuse("'" + std::string(biasAxes[i]) + "' or '1'");
-}
-
-/// Whether no tensor but that of a region, of lengths or of a dropout has this
-/// axis.
-static bool isOwnAxis(std::string_view axis) {
-  auto isIn = [&](const auto &names) {
-    return std::count(std::begin(names), std::end(names), axis) != 0;
-  };
-  return axis != BroadcastAxis && axis != CuSeqlensDim && axis != seqlenKName &&
-         axis != SeqlenNewDim && axis != PositionsDim &&
-         axis != RotaryPairsDim && axis != QueryBlocksDim &&
-         axis != KeyBlocksDim && !isIn(dimNames) && !isIn(pageDimNames);
-}
-
-/// An input of one axis, if the bundle has it. An empty `axis` is one of its
-/// own.
-void BundleLoader::checkVector(Field tensors, std::string_view name,
-                               DType dtype, std::string_view axis) {
-  const TensorSpec *tensor = bundle.findTensor(name);
-  if (!tensor)
-    return;
-  Field field = tensors.elements()[tensor - bundle.tensors.data()];
-  if (tensor->role != TensorSpec::Role::Input)
-    field["role"].refuse("'input'");
-  if (tensor->dtype != dtype)
-    field["dtype"].refuse("'" + std::string(stringify(dtype)) + "'");
-  std::vector<Field> axes = field["axes"].elements();
-  if (axes.size() != 1)
-    return field["axes"].refuse("an array of 1 element");
-  const std::string &actual = tensor->axes.front();
-  if (!axis.empty() && actual != axis)
-    axes.front().refuse("'" + std::string(axis) + "'");
-  if (axis.empty() && !isOwnAxis(actual))
-    axes.front().refuse(
-        "the name of a size of its own" +
-        (name == RngName
-             ? ", of " + std::to_string(RngWords)
-             : ", one less than '" + std::string(CuSeqlensDim) + "'"));
-}
-
-/// The words of a dropout, which come with its share.
-void BundleLoader::checkRng(Field attention, Field tensors) {
-  const TensorSpec *rng = bundle.findTensor(RngName);
-  bool isNeeded = bundle.attention.dropout.has_value();
-  if (isNeeded != (rng != nullptr))
-    tensors.refuse("an array with" + std::string(isNeeded ? "" : "out") + " '" +
-                   std::string(RngName) + "', as 'attention' has" +
-                   (isNeeded ? "" : " no") + " 'dropout'");
-  checkVector(tensors, RngName, DType::I32, /*axis=*/"");
-  if (!reader.ok() || !rng)
-    return;
-  const std::string &axis = rng->axes.front();
-  if (bundle.attention.dims.find(axis)->second != RngWords)
-    attention["dims"][axis].refuse(std::to_string(RngWords) +
-                                   ", the words of seed and offset");
-}
-
-/// The ends of queries come with those of keys, or with what is used of pages.
-void BundleLoader::checkPairs(Field tensors) {
-  auto quote = [](std::string_view name) {
-    return "'" + std::string(name) + "'";
-  };
-  bool hasQ = bundle.hasCuSeqlens(), hasK = bundle.findTensor(CuSeqlensKName);
-  if (!bundle.isPaged()) {
-    if (hasQ != hasK)
-      tensors.refuse("an array with both of " + quote(CuSeqlensQName) +
-                     " and " + quote(CuSeqlensKName) + ", or neither of them");
-    return;
-  }
-  if (hasK)
-    tensors.refuse("an array without " + quote(CuSeqlensKName) +
-                   " where there is " + quote(PageTableName));
-  if (hasQ && !bundle.findTensor(SequsedKName))
-    tensors.refuse("an array with " + quote(SequsedKName) +
-                   " where there are " + quote(CuSeqlensQName) + " and " +
-                   quote(PageTableName));
-  if (bundle.findTensor(BiasName))
-    tensors.refuse("an array without " + quote(BiasName) + " where there is " +
-                   quote(PageTableName));
-}
-
-/// A row of pages for each sequence, where the sizes are those of pages.
-void BundleLoader::checkPageTable(Field tensors) {
-  const TensorSpec *table = bundle.findTensor(PageTableName);
-  bool isPaged = bundle.attention.dims.contains(PageSizeDim);
-  if (isPaged != (table != nullptr))
-    tensors.refuse("an array with" + std::string(isPaged ? "" : "out") + " '" +
-                   std::string(PageTableName) + "', as 'attention.dims' has" +
-                   (isPaged ? " '" : " no '") + std::string(PageSizeDim) + "'");
-  if (!reader.ok() || !table)
-    return;
-  Field field = tensors.elements()[table - bundle.tensors.data()];
-  if (table->role != TensorSpec::Role::Input)
-    field["role"].refuse("'input'");
-  if (table->dtype != DType::I32)
-    field["dtype"].refuse("'i32'");
-  const std::string expected[] = {bundle.hasCuSeqlens() ? bundle.sequencesDim()
-                                                        : "batch",
-                                  std::string(PagesPerSequenceDim)};
-  std::vector<Field> axes = field["axes"].elements();
-  if (axes.size() != std::size(expected))
-    return field["axes"].refuse("an array of 2 elements");
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (table->axes[i] != expected[i])
-      axes[i].refuse("'" + expected[i] + "'");
-}
-
-/// Lists of blocks, which come with the size of a block, each count with its
-/// indices, and with the axes of the first.
-void BundleLoader::checkBlocks(Field attention, Field tensors) {
-  auto quote = [](std::string_view name) {
-    return "'" + std::string(name) + "'";
-  };
-  bool hasSize = bundle.attention.blockSize.has_value();
-  for (std::string_view name : {BlockCountsName, BlockIndicesName})
-    if (hasSize != (bundle.findTensor(name) != nullptr))
-      return tensors.refuse("an array with" +
-                            std::string(hasSize ? "" : "out") + " " +
-                            quote(name) + ", as 'attention' has" +
-                            (hasSize ? "" : " no") + " 'block_size'");
-  bool hasFull = bundle.findTensor(FullBlockCountsName);
-  if (hasFull != (bundle.findTensor(FullBlockIndicesName) != nullptr) ||
-      (hasFull && !hasSize))
-    return tensors.refuse("an array with both of " +
-                          quote(FullBlockCountsName) + " and " +
-                          quote(FullBlockIndicesName) +
-                          " beside the other lists, or neither of them");
-  auto &dims = bundle.attention.dims;
-  for (std::string_view name : {QueryBlocksDim, KeyBlocksDim})
-    if (hasSize != dims.contains(name))
-      return attention["dims"].refuse(
-          "an object with" + std::string(hasSize ? "" : "out") + " the key " +
-          quote(name) + ", which is that of lists of blocks");
-  if (!hasSize)
-    return;
-  for (std::string_view other : {CuSeqlensQName, PageTableName, ScoresName})
-    if (bundle.findTensor(other))
-      return tensors.refuse("an array without " + quote(BlockCountsName) +
-                            " where there is " + quote(other));
-  constexpr std::string_view expected[] = {"batch", "heads_q", QueryBlocksDim,
-                                           KeyBlocksDim};
-  const TensorSpec &first = *bundle.findTensor(BlockCountsName);
-  for (size_t i = 0; i < bundle.tensors.size(); ++i) {
-    const TensorSpec &list = bundle.tensors[i];
-    if (!isBlockList(list.name))
-      continue;
-    Field field = tensors.elements()[i];
-    if (list.role != TensorSpec::Role::Input)
-      return field["role"].refuse("'input'");
-    if (list.dtype != DType::I32)
-      return field["dtype"].refuse("'i32'");
-    size_t rank = list.name.ends_with("indices") ? 4 : 3;
-    std::vector<Field> axes = field["axes"].elements();
-    if (axes.size() != rank)
-      return field["axes"].refuse("an array of " + std::to_string(rank) +
-                                  " elements");
-    for (size_t axis = 0; axis < rank; ++axis) {
-      bool mayBroadcast = axis < 2 && list.axes[axis] == BroadcastAxis;
-      if (!mayBroadcast && list.axes[axis] != expected[axis])
-        return axes[axis].refuse(quote(expected[axis]) +
-                                 (axis < 2 ? " or '1'" : ""));
-      if (axis < 2 && list.axes[axis] != first.axes[axis])
-        return axes[axis].refuse(quote(first.axes[axis]) + ", as " +
-                                 quote(BlockCountsName) + " has");
-    }
-  }
-}
-
-/// Sinks, and what says where sequences begin and end.
-void BundleLoader::checkSequences(Field attention, Field tensors) {
-  checkVector(tensors, SinkName, DType::F32, "heads_q");
-  for (std::string_view name : {CuSeqlensQName, CuSeqlensKName})
-    checkVector(tensors, name, DType::I32, CuSeqlensDim);
-  bool hasCuSeqlens = bundle.hasCuSeqlens();
-  checkVector(tensors, SequsedKName, DType::I32, hasCuSeqlens ? "" : "batch");
-  checkPairs(tensors);
-  auto &dims = bundle.attention.dims;
-  if (!hasCuSeqlens && dims.contains(CuSeqlensDim))
-    attention["dims"].refuse(
-        "an object without the key '" + std::string(CuSeqlensDim) +
-        "', which is that of '" + std::string(CuSeqlensQName) + "'");
-  if (!reader.ok() || !hasCuSeqlens)
-    return;
-  if (bundle.findTensor(BiasName))
-    tensors.refuse("an array without '" + std::string(BiasName) +
-                   "' where there is '" + std::string(CuSeqlensQName) + "'");
-  if (dims.find("batch")->second.value_or(1) != 1)
-    attention["dims"]["batch"].refuse("1 or null, of sequences one after "
-                                      "another");
-  std::optional<int64_t> entries = dims.find(CuSeqlensDim)->second;
-  if (entries && *entries < 1)
-    attention["dims"][CuSeqlensDim].refuse("at least 1, one more than there "
-                                           "are sequences");
-  std::string sequences = bundle.sequencesDim();
-  if (sequences.empty())
-    return;
-  std::optional<int64_t> count = dims.find(sequences)->second;
-  if (entries && count && *count != *entries - 1)
-    attention["dims"][sequences].refuse(std::to_string(*entries - 1) +
-                                        ", one less than '" +
-                                        std::string(CuSeqlensDim) + "'");
 }
 
 /// Whether a launch has arguments of this kind.
@@ -1069,23 +719,7 @@ void BundleLoader::readManifest(Field root) {
   for (Field tensor : root["tensors"].elements())
     bundle.tensors.push_back(readTensor(tensor));
   if (reader.ok())
-    checkRequiredTensors(root["tensors"]);
-  if (reader.ok())
-    checkBias(root["tensors"]);
-  if (reader.ok())
-    checkScores(root["tensors"]);
-  if (reader.ok())
-    checkSequences(root["attention"], root["tensors"]);
-  if (reader.ok())
-    checkRng(root["attention"], root["tensors"]);
-  if (reader.ok())
-    checkPageTable(root["tensors"]);
-  if (reader.ok())
-    checkAppend(root["tensors"]);
-  if (reader.ok())
-    checkRotary(root["attention"], root["tensors"]);
-  if (reader.ok())
-    checkBlocks(root["attention"], root["tensors"]);
+    checkOperands(bundle, reader, root["attention"], root["tensors"]);
   if (reader.ok())
     checkCaptured(root["attention"], root["tensors"]);
   const Bundle shared = bundle;

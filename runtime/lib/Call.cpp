@@ -218,7 +218,7 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
     return view != views.end() ? std::optional(view->second) : std::nullopt;
   };
   HostCall call = {gatherInputs(bundle, find),
-                   {views["o"], find("lse"), find(ScoresName)}};
+                   {views["o"], find("lse"), find(operand::Scores)}};
   return call;
 }
 

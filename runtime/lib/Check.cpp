@@ -220,7 +220,8 @@ static ErrorReport compareAppended(const AttentionInputs &inputs, bool isKey) {
 /// Counts what is not finite.
 static InputReport examine(const HostTensor &tensor) {
   InputReport report{tensor.geometry().name, 0, 0, {}};
-  bool mayHide = report.name == BiasName || report.name == SinkName;
+  bool mayHide =
+      report.name == operand::Bias || report.name == operand::SinkLogits;
   tensor.forEach([&](int64_t index, int64_t position) {
     double value = tensor.load(position);
     if (std::isfinite(value) || (mayHide && std::isinf(value) && value < 0))
@@ -438,7 +439,7 @@ StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
   AttentionOutputs outputs = {set.findTensor("o")->view(), {}};
   if (const HostTensor *lse = set.findTensor("lse"))
     outputs.lse = lse->view();
-  if (const HostTensor *scores = set.findTensor(ScoresName))
+  if (const HostTensor *scores = set.findTensor(operand::Scores))
     outputs.scores = scores->view();
   StatusOr<CheckReport> checked = checkOutputs(inputs, outputs, threads);
   if (!checked.ok())

@@ -35,17 +35,17 @@ Status flashcore::verifyKind(const Problem &problem, InputKind kind) {
                          " for inputs of kind '" + name +
                          "', but got one without");
   };
-  bool hasBias = problem.findTensor(BiasName);
+  bool hasBias = problem.findTensor(operand::Bias);
   switch (kind) {
   case InputKind::Masked:
-    return need(hasBias || problem.findTensor(AlibiName),
+    return need(hasBias || problem.findTensor(operand::AlibiSlopes),
                 "a bias or alibi_slopes");
   case InputKind::Infinite:
     return need(hasBias, "a bias");
   case InputKind::Sinks:
-    return need(problem.findTensor(SinkName), "sink_logits");
+    return need(problem.findTensor(operand::SinkLogits), "sink_logits");
   case InputKind::Large:
-    if (problem.findTensor(RotaryCosName))
+    if (problem.findTensor(operand::RotaryCos))
       return Status::error("expects an attention without rotary_cos for "
                            "inputs of kind 'large', but got one with it")
           .note("rows that are turned have too many digits for exact scores");

@@ -153,9 +153,9 @@ TensorView flashcore::makeView(const TensorGeometry &shape, const void *data) {
   result.data = data;
   result.dtype = shape.dtype;
   result.sizes.fill(1);
-  bool hasKeys = shape.name == BiasName || shape.name == ScoresName;
-  bool isVector = isLengths(shape.name) || shape.name == RngName;
-  bool isTable = shape.name == PageTableName;
+  bool hasKeys = shape.name == operand::Bias || shape.name == operand::Scores;
+  bool isVector = isLengths(shape.name) || shape.name == operand::Rng;
+  bool isTable = shape.name == operand::PageTable;
   for (size_t axis = 0; axis < shape.axes.size(); ++axis) {
     const std::string &name = shape.axes[axis];
     if (name == BroadcastAxis)

@@ -531,9 +531,9 @@ std::string Problem::str() const {
     result += " softcap=" + numberText(*attention.softcap);
   if (attention.dropout)
     result += " dropout=" + numberText(*attention.dropout);
-  if (const TensorGeometry *bias = findTensor(BiasName))
+  if (const TensorGeometry *bias = findTensor(operand::Bias))
     result += " bias=" + biasText(*bias);
-  if (const TensorGeometry *lists = findTensor(BlockIndicesName)) {
+  if (const TensorGeometry *lists = findTensor(operand::BlockIndices)) {
     auto axis = [&](size_t i) {
       return lists->axes[i] == BroadcastAxis ? '1' : lists->axes[i][0];
     };
@@ -541,22 +541,22 @@ std::string Problem::str() const {
     result += " blocks=" + std::to_string(size[0]) + "x" +
               std::to_string(size[1]) + ":" + axis(0) + axis(1);
   }
-  if (findTensor(SinkName))
+  if (findTensor(operand::SinkLogits))
     result += " sink";
   if (source->isPaged())
     result += " page_size=" + text(PageSizeDim);
-  if (findTensor(SequsedKName))
+  if (findTensor(operand::SequsedK))
     result += " seqused_k";
   if (source->appends())
     result += " append=" + text(SeqlenNewDim);
   if (attention.rotary)
     result += " rotary=" + std::to_string(2 * dim(RotaryPairsDim)) + ":" +
               std::string(stringify(*attention.rotary));
-  if (findTensor(CuSeqlensQName))
+  if (findTensor(operand::CuSeqlensQ))
     result += " sequences=" + std::to_string(dim(CuSeqlensDim) - 1);
   if (findTensor("lse"))
     result += " lse";
-  if (const TensorGeometry *scores = findTensor(ScoresName))
+  if (const TensorGeometry *scores = findTensor(operand::Scores))
     result += " scores=" + std::string(stringify(*attention.scoresStage)) +
               ":" + std::string(stringify(scores->dtype));
   return result;

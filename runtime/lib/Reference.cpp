@@ -51,27 +51,28 @@ AttentionInputs flashcore::gatherInputs(
   inputs.softmaxScale = attention.softmaxScale;
   inputs.mask = attention.mask;
   inputs.softcap = attention.softcap;
-  inputs.bias = find(BiasName);
-  inputs.alibiSlopes = find(AlibiName);
-  inputs.sinkLogits = find(SinkName);
-  inputs.cuSeqlensQ = find(CuSeqlensQName);
-  inputs.cuSeqlensK = find(CuSeqlensKName);
-  inputs.sequsedK = find(SequsedKName);
-  inputs.pageTable = find(PageTableName);
+  inputs.bias = find(operand::Bias);
+  inputs.alibiSlopes = find(operand::AlibiSlopes);
+  inputs.sinkLogits = find(operand::SinkLogits);
+  inputs.cuSeqlensQ = find(operand::CuSeqlensQ);
+  inputs.cuSeqlensK = find(operand::CuSeqlensK);
+  inputs.sequsedK = find(operand::SequsedK);
+  inputs.pageTable = find(operand::PageTable);
   inputs.dropout = attention.dropout;
-  inputs.rng = find(RngName);
+  inputs.rng = find(operand::Rng);
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   inputs.scoresStage = attention.scoresStage;
-  inputs.kNew = find(KNewName);
-  inputs.vNew = find(VNewName);
-  inputs.rotaryCos = find(RotaryCosName);
-  inputs.rotarySin = find(RotarySinName);
+  inputs.kNew = find(operand::KNew);
+  inputs.vNew = find(operand::VNew);
+  inputs.rotaryCos = find(operand::RotaryCos);
+  inputs.rotarySin = find(operand::RotarySin);
   inputs.rotary = attention.rotary;
   if (attention.blockSize)
-    inputs.blocks = {*find(BlockCountsName),    *find(BlockIndicesName),
-                     find(FullBlockCountsName), find(FullBlockIndicesName),
-                     (*attention.blockSize)[0], (*attention.blockSize)[1]};
+    inputs.blocks = {
+        *find(operand::BlockCounts),    *find(operand::BlockIndices),
+        find(operand::FullBlockCounts), find(operand::FullBlockIndices),
+        (*attention.blockSize)[0],      (*attention.blockSize)[1]};
   for (const std::string &name : attention.captured)
     inputs.captured.push_back(*find(name));
   return inputs;
@@ -161,9 +162,10 @@ Status flashcore::verifyShapes(const AttentionInputs &inputs) {
     return mismatch("heads_q and the size of sink_logits", q[1],
                     inputs.sinkLogits->sizes[1]);
   if (inputs.scoresStage && (inputs.cuSeqlensQ || isPaged))
-    return Status::error("expects no output of scores with " +
-                         std::string(isPaged ? PageTableName : CuSeqlensQName) +
-                         ", but got one")
+    return Status::error(
+               "expects no output of scores with " +
+               std::string(isPaged ? operand::PageTable : operand::CuSeqlensQ) +
+               ", but got one")
         .note("its axes would have to be those of each sequence");
   if (Status status = verifyAppendShapes(inputs); !status.ok())
     return status;
@@ -312,7 +314,7 @@ static Status verifyRoom(const AttentionInputs &inputs, int64_t entry,
                          int64_t seqlenK) {
   int64_t used = loadLength(*inputs.sequsedK, entry);
   int64_t added = countNewKeys(inputs);
-  std::string name = entryName(SequsedKName, entry);
+  std::string name = entryName(operand::SequsedK, entry);
   if (used >= 0 && used + added > seqlenK)
     return Status::error(
         "expects " + name + " to leave room for " + std::to_string(added) +
@@ -344,7 +346,7 @@ static Status verifyUsedKeys(const AttentionInputs &inputs) {
     int64_t seqlenK = getSequence(whole, i).seqlenK;
     if (used > seqlenK || (used < 0 && !inputs.kNew))
       return Status::error(
-          "expects " + entryName(SequsedKName, i) + " to be from 0 to " +
+          "expects " + entryName(operand::SequsedK, i) + " to be from 0 to " +
           std::to_string(seqlenK) + ", the keys of " +
           (inputs.cuSeqlensQ ? "sequence " : "batch entry ") +
           std::to_string(i) + ", but got " + std::to_string(used));
@@ -417,13 +419,13 @@ Status flashcore::verifyLengths(const AttentionInputs &inputs) {
   if (Status status = verifyLengthShapes(inputs); !status.ok())
     return status;
   if (inputs.cuSeqlensQ) {
-    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensQ, CuSeqlensQName,
+    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensQ, operand::CuSeqlensQ,
                                         inputs.q.sizes[2], "seqlen_q");
         !status.ok())
       return status;
   }
   if (inputs.cuSeqlensK) {
-    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensK, CuSeqlensKName,
+    if (Status status = verifyCuSeqlens(*inputs.cuSeqlensK, operand::CuSeqlensK,
                                         inputs.k.sizes[2], "seqlen_k");
         !status.ok())
       return status;

@@ -228,15 +228,15 @@ static void fillRng(HostTensor &rng, uint64_t seed) {
 
 void TensorSet::fillSequsedK(uint64_t seed) {
   NormalGenerator generator(makeStream(seed, SequenceStream::SequsedK));
-  HostTensor &used = tensor(SequsedKName);
-  const HostTensor *cu = findTensor(CuSeqlensKName);
+  HostTensor &used = tensor(operand::SequsedK);
+  const HostTensor *cu = findTensor(operand::CuSeqlensK);
   bool hasKeys = !source->bundle().isPaged() || source->dim(PagesDim);
   int64_t most = hasKeys ? source->seqlenK() : 0;
   // New rows need room, and positions.
   if (source->bundle().appends()) {
     int64_t added = source->dim(SeqlenNewDim);
     most = std::max<int64_t>(most - added, 0);
-    if (findTensor(RotaryCosName)) {
+    if (findTensor(operand::RotaryCos)) {
       int64_t rows = std::max(added, source->dim("seqlen_q"));
       most = std::clamp<int64_t>(source->dim(PositionsDim) - rows, 0, most);
     }
@@ -255,32 +255,33 @@ void TensorSet::fillSequsedK(uint64_t seed) {
 /// Sinks, lengths, pages and what a dropout is drawn with. Sequences of as many
 /// queries as keys in all have so each: self-attention is what is mostly run.
 void TensorSet::fillSequences(uint64_t seed) {
-  if (findTensor(SinkName))
-    fillNormal(tensor(SinkName), makeStream(seed, SequenceStream::Sinks),
+  if (findTensor(operand::SinkLogits))
+    fillNormal(tensor(operand::SinkLogits),
+               makeStream(seed, SequenceStream::Sinks),
                [](int64_t) { return 1.0f; });
-  if (findTensor(RngName))
-    fillRng(tensor(RngName), makeStream(seed, SequenceStream::Rng));
-  if (findTensor(CuSeqlensQName)) {
+  if (findTensor(operand::Rng))
+    fillRng(tensor(operand::Rng), makeStream(seed, SequenceStream::Rng));
+  if (findTensor(operand::CuSeqlensQ)) {
     int64_t seqlenQ = source->dim("seqlen_q"), seqlenK = source->seqlenK();
     uint64_t cutsQ = makeStream(seed, SequenceStream::CuSeqlensQ);
-    fillCuSeqlens(tensor(CuSeqlensQName), seqlenQ, cutsQ);
-    if (findTensor(CuSeqlensKName))
-      fillCuSeqlens(tensor(CuSeqlensKName), seqlenK,
+    fillCuSeqlens(tensor(operand::CuSeqlensQ), seqlenQ, cutsQ);
+    if (findTensor(operand::CuSeqlensK))
+      fillCuSeqlens(tensor(operand::CuSeqlensK), seqlenK,
                     seqlenQ == seqlenK
                         ? cutsQ
                         : makeStream(seed, SequenceStream::CuSeqlensK));
   }
-  if (findTensor(PageTableName))
-    fillPageTable(tensor(PageTableName), source->dim(PagesDim),
+  if (findTensor(operand::PageTable))
+    fillPageTable(tensor(operand::PageTable), source->dim(PagesDim),
                   makeStream(seed, SequenceStream::PageTable));
-  if (findTensor(SequsedKName))
+  if (findTensor(operand::SequsedK))
     fillSequsedK(seed);
 }
 
 /// Stages see every key that the mask shows, so only the others hide some.
 void TensorSet::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
                          Stage stage) {
-  HostTensor &bias = tensor(BiasName);
+  HostTensor &bias = tensor(operand::Bias);
   float scale = stage == Stage::PV ? 0.0f : stage == Stage::QK ? 0.25f : 1.0f;
   fillNormal(bias, seed, [&](int64_t) { return scale; });
   if (!isRising || stage != Stage::All)
@@ -295,7 +296,7 @@ void TensorSet::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
 std::function<int64_t(int64_t)>
 TensorSet::keyNumbers(const HostTensor &k) const {
   const TensorGeometry &shape = k.geometry();
-  const HostTensor *table = findTensor(PageTableName);
+  const HostTensor *table = findTensor(operand::PageTable);
   if (!table)
     return [&shape](int64_t index) {
       return coordinate(shape, index, "seqlen_k");
@@ -352,12 +353,14 @@ void TensorSet::fillAppended(uint64_t seed) {
   if (!source->bundle().appends())
     return;
   auto one = [](int64_t) { return 1.0f; };
-  fillNormal(tensor(KNewName), makeStream(seed, SequenceStream::KNew), one);
-  fillNormal(tensor(VNewName), makeStream(seed, SequenceStream::VNew), one);
-  if (!findTensor(RotaryCosName))
+  fillNormal(tensor(operand::KNew), makeStream(seed, SequenceStream::KNew),
+             one);
+  fillNormal(tensor(operand::VNew), makeStream(seed, SequenceStream::VNew),
+             one);
+  if (!findTensor(operand::RotaryCos))
     return;
-  fillAngles(tensor(RotaryCosName), /*isSine=*/false);
-  fillAngles(tensor(RotarySinName), /*isSine=*/true);
+  fillAngles(tensor(operand::RotaryCos), /*isSine=*/false);
+  fillAngles(tensor(operand::RotarySin), /*isSine=*/true);
 }
 
 namespace {
@@ -409,9 +412,9 @@ private:
 void TensorSet::fillBlocks(uint64_t seed, InputKind kind) {
   NormalGenerator generator(makeStream(seed, SequenceStream::Blocks));
   AttentionInputs all = inputs();
-  const auto &sizes = tensor(BlockIndicesName).geometry().sizes;
-  BlockCovers covers(all, tensor(BlockIndicesName).geometry());
-  bool hasFull = findTensor(FullBlockIndicesName);
+  const auto &sizes = tensor(operand::BlockIndices).geometry().sizes;
+  BlockCovers covers(all, tensor(operand::BlockIndices).geometry());
+  bool hasFull = findTensor(operand::FullBlockIndices);
   bool isConsistent = kind == InputKind::Normal;
   auto choose = [&](int64_t row, int64_t block) {
     BlockKind cover = covers.get(row, block);
@@ -430,13 +433,15 @@ void TensorSet::fillBlocks(uint64_t seed, InputKind kind) {
       if (isFull && !hasFull)
         continue;
       auto count = static_cast<int64_t>(blocks[isFull].size());
-      storeLength(tensor(isFull ? FullBlockCountsName : BlockCountsName), row,
-                  count);
+      storeLength(
+          tensor(isFull ? operand::FullBlockCounts : operand::BlockCounts), row,
+          count);
       // Nobody looks at what is behind.
       blocks[isFull].resize(static_cast<size_t>(sizes[3]), INT32_MIN);
       for (int64_t i = 0; i < sizes[3]; ++i)
-        storeLength(tensor(isFull ? FullBlockIndicesName : BlockIndicesName),
-                    row * sizes[3] + i, blocks[isFull][static_cast<size_t>(i)]);
+        storeLength(
+            tensor(isFull ? operand::FullBlockIndices : operand::BlockIndices),
+            row * sizes[3] + i, blocks[isFull][static_cast<size_t>(i)]);
     }
   }
 }
@@ -444,30 +449,31 @@ void TensorSet::fillBlocks(uint64_t seed, InputKind kind) {
 /// Over the normal values that all have now.
 void TensorSet::fillFar(uint64_t seed, InputKind kind) {
   uint64_t stream = makeStream(seed, SequenceStream::Far);
-  bool hasBias = findTensor(BiasName), hasSlopes = findTensor(AlibiName);
+  bool hasBias = findTensor(operand::Bias),
+       hasSlopes = findTensor(operand::AlibiSlopes);
   if (kind == InputKind::Masked && hasBias)
-    maskBias(tensor(BiasName), stream);
+    maskBias(tensor(operand::Bias), stream);
   if (kind == InputKind::Masked && hasSlopes)
-    steepenSlopes(tensor(AlibiName), stream);
+    steepenSlopes(tensor(operand::AlibiSlopes), stream);
   if (kind == InputKind::Infinite)
-    hideInPlanes(tensor(BiasName), stream);
+    hideInPlanes(tensor(operand::Bias), stream);
   if (kind == InputKind::Sinks)
-    fillFarSinks(tensor(SinkName), stream);
+    fillFarSinks(tensor(operand::SinkLogits), stream);
   if (kind != InputKind::Large)
     return;
   const AttentionSpec &attention = source->bundle().attention;
   LargeScores scores(stream, attention.softmaxScale,
                      hasBias || hasSlopes || attention.score);
   HostTensor &k = tensor("k");
-  if (hasBias && tensor(BiasName).geometry().dtype == DType::F32) {
-    scores.fillBias(tensor(BiasName));
+  if (hasBias && tensor(operand::Bias).geometry().dtype == DType::F32) {
+    scores.fillBias(tensor(operand::Bias));
     fillNormal(tensor("q"), 0, [](int64_t) { return 0.0f; });
     return;
   }
   scores.fillQueries(tensor("q"));
   scores.fillKeys(k, keyNumbers(k));
   if (source->bundle().appends()) {
-    HostTensor &rows = tensor(KNewName);
+    HostTensor &rows = tensor(operand::KNew);
     scores.fillKeys(rows, [&](int64_t index) {
       return coordinate(rows.geometry(), index, SeqlenNewDim);
     });
@@ -502,16 +508,16 @@ Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   else
     fillNormal(tensor("v"), stream(3), [](int64_t) { return 1.0f; });
   fillAppended(seed);
-  if (findTensor(BiasName))
+  if (findTensor(operand::Bias))
     fillBias(stream(4), stream(5), isRising, stage);
-  if (findTensor(AlibiName))
-    fillSlopes(tensor(AlibiName));
+  if (findTensor(operand::AlibiSlopes))
+    fillSlopes(tensor(operand::AlibiSlopes));
   for (uint64_t number = 6;
        const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
   if (stage == Stage::All)
     fillFar(seed, kind);
-  if (findTensor(BlockIndicesName))
+  if (findTensor(operand::BlockIndices))
     fillBlocks(seed, kind);
   return Status::success();
 }
@@ -573,7 +579,7 @@ Status TensorSet::upload(Device &device) {
 
 /// Rows of no sequence stay as they were.
 Status TensorSet::verifyWritten(const HostTensor &output) const {
-  if (!findTensor(CuSeqlensQName))
+  if (!findTensor(operand::CuSeqlensQ))
     return output.verifyWritten();
   KeyRange rows = queryRows(inputs());
   Status status = output.verifyWritten([&](int64_t index) {
@@ -660,9 +666,9 @@ TensorSet::launches(const Device &device) const {
 
 Status flashcore::verifyStage(const Problem &problem, Stage stage) {
   const AttentionSpec &attention = problem.bundle().attention;
-  bool isChanged =
-      attention.score || attention.maskRegion || problem.findTensor(AlibiName);
-  bool hasSequences = problem.findTensor(SinkName) ||
+  bool isChanged = attention.score || attention.maskRegion ||
+                   problem.findTensor(operand::AlibiSlopes);
+  bool hasSequences = problem.findTensor(operand::SinkLogits) ||
                       problem.bundle().hasLengths() ||
                       problem.bundle().hasBlocks() ||
                       problem.bundle().isPaged() || attention.dropout;

@@ -83,8 +83,8 @@ TEST(BlockListsTest, refusesListsThatAreNone) {
             "array of 9 elements");
   EXPECT_EQ(refusalAfter([](json &manifest) { manifest["tensors"].erase(8); }),
             "manifest.json: expects 'tensors' to be an array with both of "
-            "'full_block_counts' and 'full_block_indices' beside the other "
-            "lists, or neither of them, but got an array of 8 elements");
+            "'full_block_counts' and 'full_block_indices', or neither of them, "
+            "but got an array of 8 elements");
   EXPECT_EQ(refusalAfter([](json &manifest) {
               manifest["attention"]["block_size"] = {16, 0};
             }),

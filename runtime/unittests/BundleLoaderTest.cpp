@@ -456,7 +456,7 @@ TEST_F(BundleLoaderTest, readsTheStageOfScores) {
     Bundle bundle =
         loadTestBundle(scoresManifest(std::string(stringify(stage)).c_str()));
     EXPECT_EQ(bundle.attention.scoresStage, stage);
-    EXPECT_EQ(bundle.findTensor(ScoresName)->axes.back(), "seqlen_k");
+    EXPECT_EQ(bundle.findTensor(operand::Scores)->axes.back(), "seqlen_k");
   }
 }
 
@@ -483,7 +483,7 @@ TEST_F(BundleLoaderTest, refusesWrongScores) {
   manifest["tensors"].erase(5);
   EXPECT_EQ(refusalOf(manifest),
             start +
-                "'tensors' to be an array with 'scores', as 'attention' has a "
+                "'tensors' to be an array with 'scores', as 'attention' has "
                 "'scores_stage', but got an array of 5 elements" +
                 remedy);
   manifest = scoresManifest("probabilities");
@@ -553,7 +553,7 @@ TEST_F(BundleLoaderTest, refusesABiasThatFitsNoScores) {
   manifest["tensors"][5]["strides"] = {nullptr, nullptr};
   EXPECT_EQ(refusal(manifest),
             "manifest.json: expects 'tensors[5].axes' to be an array of 4 "
-            "elements, as every bias, but got an array of 2 elements" +
+            "elements, but got an array of 2 elements" +
                 remedy);
 }
 
@@ -572,7 +572,7 @@ TEST_F(BundleLoaderTest, readsSinksAndLengths) {
   EXPECT_EQ(bundle.sequencesDim(), "entries");
   EXPECT_EQ(bundle.kernels[0].grid[0][0].plus, "cu_seqlens");
   EXPECT_EQ(bundle.kernels[0].grid[0][1].plus, "");
-  EXPECT_EQ(bundle.findTensor(SequsedKName)->dtype, DType::I32);
+  EXPECT_EQ(bundle.findTensor(operand::SequsedK)->dtype, DType::I32);
 
   manifest = testManifest();
   addVector(manifest, "seqused_k", "i32", "batch");
@@ -649,11 +649,11 @@ TEST_F(BundleLoaderTest, refusesAnAppendThatIsNone) {
                      "'v_new', or neither of them, but got an array of 10 "
                      "elements");
   EXPECT_EQ(refusalAt("/tensors/6/dtype", "bf16"),
-            prefix + "'tensors[6].dtype' to be 'f16', that of 'k', but got "
+            prefix + "'tensors[6].dtype' to be 'f16', that of 'q', but got "
                      "\"bf16\"");
   EXPECT_EQ(refusalAt("/tensors/8/axes/0", "seqlen_k"),
-            prefix + "'tensors[8].axes' to be 'positions' and 'rotary_pairs', "
-                     "but got an array of 2 elements");
+            prefix + "'tensors[8].axes[0]' to be 'positions', but got "
+                     "\"seqlen_k\"");
   EXPECT_EQ(refusalAt("/tensors/9/name", "other"),
             prefix + "'tensors' to be an array with 'rotary_sin', as "
                      "'attention' has 'rotary', but got an array of 10 "

@@ -145,6 +145,6 @@ TEST(DropoutTest, theReferenceDropsBehindTheSum) {
 TEST(DropoutTest, bundlesHaveWordsAndAShare) {
   Bundle bundle = loadTestBundle(dropoutManifest());
   EXPECT_EQ(bundle.attention.dropout, 0.25);
-  ASSERT_TRUE(bundle.findTensor(RngName));
+  ASSERT_TRUE(bundle.findTensor(operand::Rng));
   EXPECT_FALSE(loadTestBundle().attention.dropout);
 }

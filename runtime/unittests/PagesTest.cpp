@@ -40,7 +40,7 @@ TEST(PagesTest, readsKeysInPages) {
   EXPECT_TRUE(bundle.isPaged());
   EXPECT_FALSE(bundle.hasLengths());
   EXPECT_EQ(bundle.attention.dims.at("page_size"), 16);
-  EXPECT_EQ(bundle.findTensor(PageTableName)->dtype, DType::I32);
+  EXPECT_EQ(bundle.findTensor(operand::PageTable)->dtype, DType::I32);
   addVector(manifest, "seqused_k", "i32", "batch");
   for (const char *name : {"batch", "pages", "pages_per_sequence"})
     manifest["attention"]["dims"][name] = nullptr;

@@ -199,9 +199,10 @@ static std::string formatInput(const InputReport &input, bool isPaged) {
   static constexpr std::string_view pageAxes[] = {"page", "head", "row",
                                                   "column"};
   static constexpr std::string_view headAxes[] = {"head"};
-  bool isOfHeads = input.name == SinkName || input.name == AlibiName;
+  bool isOfHeads =
+      input.name == operand::SinkLogits || input.name == operand::AlibiSlopes;
   std::span<const std::string_view> axes = isPaged ? pageAxes : keyAxes;
-  if (input.name == BiasName)
+  if (input.name == operand::Bias)
     axes = scoreAxes;
   else if (isOfHeads)
     axes = headAxes;

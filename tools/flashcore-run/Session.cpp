@@ -199,9 +199,9 @@ Status Session::fillInputs(const RunRequest &request, uint64_t number,
       !status.ok())
     return status;
   // Those of other sequences may not fit those of a file.
-  if (set.findTensor(SequsedKName) &&
-      request.inputFiles.contains(std::string(CuSeqlensKName)) &&
-      !request.inputFiles.contains(std::string(SequsedKName)))
+  if (set.findTensor(operand::SequsedK) &&
+      request.inputFiles.contains(std::string(operand::CuSeqlensK)) &&
+      !request.inputFiles.contains(std::string(operand::SequsedK)))
     set.fillSequsedK(request.seed + number);
   // Nor those of other masks.
   auto isList = [](const auto &input) { return isBlockList(input.first); };
@@ -230,7 +230,7 @@ Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
   if (!request.check)
     return Status::success();
   // What files say is the caller's, who may mean it.
-  if (request.inputFiles.contains(std::string(BlockIndicesName)))
+  if (request.inputFiles.contains(std::string(operand::BlockIndices)))
     if (Status status = compareBlocksWithMask(set->inputs()); !status.ok())
       result.notes.push_back("the lists of blocks are not those of the mask: " +
                              status.message());

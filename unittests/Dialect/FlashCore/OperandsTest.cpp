@@ -26,8 +26,8 @@ static std::string getText() {
   auto getName = [](const OperandInfo &row) { return "%" + row.name.str(); };
   ArrayRef<OperandInfo> table = getOperandTable();
   for (const OperandInfo &row : table)
-    arguments += (arguments.empty() ? "" : ", ") + getName(row) +
-                 ": memref<4xf16>";
+    arguments +=
+        (arguments.empty() ? "" : ", ") + getName(row) + ": memref<4xf16>";
   for (size_t i = 0; i < table.size();) {
     size_t end = i;
     std::string names, types;
@@ -58,18 +58,16 @@ TEST(OperandsTest, RowsAreInTheOrderOfTheOp) {
 }
 
 TEST(OperandsTest, InputsAreFirst) {
-  for (auto [row, name] : llvm::enumerate(
-           ArrayRef<StringRef>{"query", "key", "value", "bias"})) {
+  for (auto [row, name] :
+       llvm::enumerate(ArrayRef<StringRef>{"query", "key", "value", "bias"})) {
     EXPECT_EQ(getOperandTable()[row].name, name);
     EXPECT_EQ(getOperandTable()[row].clause == "ins", row < kNumInputs);
   }
 }
 
 TEST(OperandsTest, AxesAreNamedForMessages) {
-  EXPECT_EQ(get("key").describeAxes(),
-            "(batch, heads_kv, seqlen_k, head_dim)");
-  EXPECT_EQ(get("bias").describeAxes(),
-            "(batch, heads_q, seqlen_q, seqlen_k)");
+  EXPECT_EQ(get("key").describeAxes(), "(batch, heads_kv, seqlen_k, head_dim)");
+  EXPECT_EQ(get("bias").describeAxes(), "(batch, heads_q, seqlen_q, seqlen_k)");
   EXPECT_EQ(get("cu_seqlens_q").describeAxes(), "(sequences + 1)");
   EXPECT_EQ(get("rng").describeAxes(), "(4)");
   EXPECT_EQ(get("rng").getRank(), 1);

@@ -155,9 +155,9 @@ LogicalResult mlir::flashcore::verifyRelations(AttentionOp op) {
       return op.emitOpError("expects ") << second << " with " << first
                                         << ", but got none; " << relation.hint;
     if (relation.kind == Relation::Apart && hasFirst && hasSecond)
-      return op.emitOpError("expects no ") << first << " with " << second
-                                           << ", but got both; "
-                                           << relation.hint;
+      return op.emitOpError("expects no ")
+             << first << " with " << second << ", but got both; "
+             << relation.hint;
   }
   return success();
 }
@@ -165,8 +165,8 @@ LogicalResult mlir::flashcore::verifyRelations(AttentionOp op) {
 std::optional<std::pair<StringRef, StringRef>>
 mlir::flashcore::findUnloweredPair(AttentionOp op) {
   for (const Relation &relation : kRelations)
-    if (relation.kind == Relation::Later &&
-        Relation::has(op, relation.first) && Relation::has(op, relation.second))
+    if (relation.kind == Relation::Later && Relation::has(op, relation.first) &&
+        Relation::has(op, relation.second))
       return std::pair(relation.getFirst(), relation.getSecond());
   return std::nullopt;
 }

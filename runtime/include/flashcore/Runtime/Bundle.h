@@ -16,6 +16,7 @@
 
 #include "flashcore/Runtime/DType.h"
 #include "flashcore/Runtime/DeviceInfo.h"
+#include "flashcore/Runtime/Operands.h"
 #include "flashcore/Runtime/ScoreProgram.h"
 #include "flashcore/Runtime/Status.h"
 
@@ -53,51 +54,30 @@ std::string_view stringify(RotaryStyle style);
 
 /// The name under which kernels ask for the workspace pointer.
 inline constexpr std::string_view WorkspaceName = "workspace";
-/// The optional input that is added to the scores.
-inline constexpr std::string_view BiasName = "bias";
-inline constexpr std::string_view AlibiName = "alibi_slopes";
-/// The optional output of scores.
-inline constexpr std::string_view ScoresName = "scores";
-/// Of a dropout: seed and offset in four words of i32, the lower half of each
-/// first.
-inline constexpr std::string_view RngName = "rng";
+/// Of a dropout: seed and offset, the lower half of each first.
 inline constexpr int64_t RngWords = 4;
-/// Optional inputs: a logit a head, and the lengths of sequences in i32.
-inline constexpr std::string_view SinkName = "sink_logits";
-inline constexpr std::string_view SequsedKName = "seqused_k";
-inline constexpr std::string_view CuSeqlensQName = "cu_seqlens_q";
-inline constexpr std::string_view CuSeqlensKName = "cu_seqlens_k";
 /// The size of cu_seqlens_q and cu_seqlens_k: one more than the sequences.
 inline constexpr std::string_view CuSeqlensDim = "cu_seqlens";
-/// The optional table of the pages that hold keys, in i32, and the sizes of k
-/// and v in pages, which have no batch and no seqlen_k, and of its rows.
-inline constexpr std::string_view PageTableName = "page_table";
+/// The sizes of k and v in pages, which have no batch and no seqlen_k, and of
+/// the rows of their table.
 inline constexpr std::string_view PagesDim = "pages", PageSizeDim = "page_size",
                                   PagesPerSequenceDim = "pages_per_sequence";
-/// Of an append: rows that go behind the keys that seqused_k counts, and what
-/// turns them and the queries, if anything does.
-inline constexpr std::string_view KNewName = "k_new", VNewName = "v_new",
-                                  RotaryCosName = "rotary_cos",
-                                  RotarySinName = "rotary_sin";
+/// The sizes of an append: its rows, and the positions and pairs of a rotary
+/// embedding.
 inline constexpr std::string_view SeqlenNewDim = "seqlen_new",
                                   PositionsDim = "positions",
                                   RotaryPairsDim = "rotary_pairs";
-/// The optional lists of blocks that queries and keys meet in, in i32, and the
-/// sizes of their last axes.
-inline constexpr std::string_view BlockCountsName = "block_counts",
-                                  BlockIndicesName = "block_indices",
-                                  FullBlockCountsName = "full_block_counts",
-                                  FullBlockIndicesName = "full_block_indices";
+/// The sizes of the last axes of lists of blocks.
 inline constexpr std::string_view QueryBlocksDim = "query_blocks",
                                   KeyBlocksDim = "key_blocks";
 inline constexpr bool isBlockList(std::string_view name) {
-  return name == BlockCountsName || name == BlockIndicesName ||
-         name == FullBlockCountsName || name == FullBlockIndicesName;
+  return name == operand::BlockCounts || name == operand::BlockIndices ||
+         name == operand::FullBlockCounts || name == operand::FullBlockIndices;
 }
 /// Whether the tensor of this name says where sequences begin or end.
 inline constexpr bool isLengths(std::string_view name) {
-  return name == SequsedKName || name == CuSeqlensQName ||
-         name == CuSeqlensKName;
+  return name == operand::SequsedK || name == operand::CuSeqlensQ ||
+         name == operand::CuSeqlensK;
 }
 /// The name of an axis of size 1, whatever the size of the problem.
 inline constexpr std::string_view BroadcastAxis = "1";
@@ -253,15 +233,17 @@ public:
   loadVariants(const std::filesystem::path &directory);
 
   const TensorSpec *findTensor(std::string_view name) const;
-  bool hasCuSeqlens() const { return findTensor(CuSeqlensQName); }
+  bool hasCuSeqlens() const { return findTensor(operand::CuSeqlensQ); }
   /// Whether sequences have lengths that only a tensor says.
-  bool hasLengths() const { return hasCuSeqlens() || findTensor(SequsedKName); }
+  bool hasLengths() const {
+    return hasCuSeqlens() || findTensor(operand::SequsedK);
+  }
   /// Whether kernels append rows to k and v.
-  bool appends() const { return findTensor(KNewName); }
+  bool appends() const { return findTensor(operand::KNew); }
   /// Whether keys are in pages, which a table names.
-  bool isPaged() const { return findTensor(PageTableName); }
+  bool isPaged() const { return findTensor(operand::PageTable); }
   /// Whether lists say which blocks of queries and keys meet.
-  bool hasBlocks() const { return findTensor(BlockIndicesName); }
+  bool hasBlocks() const { return findTensor(operand::BlockIndices); }
   /// The axis of seqused_k beside cu_seqlens, which has a name of its own: one
   /// less than `cu_seqlens`. Empty where there is none.
   std::string sequencesDim() const;

@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of flashcore/Operands.def, for what is alike for all operands: types,
-// syntax, layouts, kernel tensors. What one operand alone means asks the op.
+// The rows of flashcore/Operands.def, for what is alike for all operands:
+// types, syntax, layouts, kernel tensors. What one operand alone means asks the
+// op.
 //
 //===----------------------------------------------------------------------===//
 
