@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     )
     from flashcore.device import Device, open_device
     from flashcore.documents import document_bounds
-    from flashcore.emulator import Buffer, Finding, Report, Struct, describe_ptx, run_ptx
+    from flashcore.emulator import Buffer, Report, Struct, describe_ptx, run_ptx
+    from flashcore.findings import Finding
     from flashcore.flex import flex_attention
     from flashcore.functions import (
         ceil,
@@ -128,7 +129,7 @@ _LAZY = {
     "Bundle": "bundle",
     "Compilation": "compiler",
     "Device": "device",
-    "Finding": "emulator",
+    "Finding": "findings",
     "Inspection": "compiler",
     "Report": "emulator",
     "Resources": "compiler",

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from flashcore import _core
 from flashcore.errors import Error
+from flashcore.findings import Finding, Place, read_finding, read_findings
 from flashcore.kinds import expect_one_of, read
 
 __all__ = [
@@ -29,48 +30,6 @@ Dim = Union[int, Sequence[int]]
 _SCHEDULES = ("seq", "skew", "random")
 _ASYNC = ("lazy", "eager", "random")
 _SHARED_BASES = ("driver", "declared")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Who did something: a line of the PTX, a CTA, a warp and its lanes.
-
-    lanes: bit i stands for lane i.
-    source: file and line of the program that the PTX was made from, if known.
-    text: that line of the PTX.
-    """
-
-    line: int
-    cta: Tuple[int, int, int]
-    warp: int
-    lanes: int
-    source: str = ""
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A mistake of a kernel.
-
-    check: which one found it: "memory", "init", "race", "async", "sync" or
-        "layout".
-    kind: such as "out-of-bounds".
-    message: what happened.
-    place: who did it; other: the other party of a race, or a copy in flight.
-    rule: the sentence of the PTX ISA that was broken.
-    count: how often the same instruction did it.
-    address, bytes: what was accessed.
-    """
-
-    check: str
-    kind: str
-    message: str
-    place: Optional[Place]
-    other: Optional[Place]
-    rule: str
-    count: int
-    address: int
-    bytes: int
 
 
 class Struct:
@@ -255,13 +214,8 @@ def run_ptx(
         _choice("shared_base", shared_base, _SHARED_BASES),
     )
     report = json.loads(said)
-    notes = tuple(map(_finding, report["notes"]))
+    notes = tuple(map(read_finding, report["notes"]))
     return Report(read_findings(said), notes, report.get("counters", {}), shown, report)
-
-
-def read_findings(report: str) -> Tuple[Finding, ...]:
-    """Those of a report of the emulator, which is JSON."""
-    return tuple(_finding(entry) for entry in json.loads(report)["findings"])
 
 
 def _text(ptx: Union[str, bytes]) -> str:
@@ -420,31 +374,3 @@ def _buffer(
         raise ValueError(f"expects a buffer of at least 1 byte for parameter {parameter}")
     address, is_read_only = interface["data"]
     return parameter, address, array.nbytes, not is_read_only, array.itemsize, array.shape
-
-
-def _finding(entry: Dict[str, Any]) -> Finding:
-    return Finding(
-        entry["check"],
-        entry["kind"],
-        entry["message"],
-        _place(entry.get("place")),
-        _place(entry.get("other")),
-        entry.get("rule", ""),
-        entry.get("count", 1),
-        entry.get("address", 0),
-        entry.get("bytes", 0),
-    )
-
-
-def _place(entry: Optional[Dict[str, Any]]) -> Optional[Place]:
-    if not entry:
-        return None
-    x, y, z = entry["cta"]
-    return Place(
-        entry["line"],
-        (x, y, z),
-        entry["warp"],
-        entry.get("lanes", 0),
-        entry.get("source", ""),
-        entry.get("text", ""),
-    )

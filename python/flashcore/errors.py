@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Tuple
 
 if TYPE_CHECKING:
-    from flashcore.emulator import Finding
+    from flashcore.findings import Finding
 
 __all__ = ["Error", "GradientError", "KernelFault", "NoDeviceError", "UnsupportedError"]
 
@@ -52,7 +52,7 @@ class KernelFault(Error):
     @property
     def findings(self) -> Tuple[Finding, ...]:
         """What the emulator found; empty on a GPU."""
-        from flashcore.emulator import read_findings
+        from flashcore.findings import read_findings
 
         return read_findings(self._report) if self._report else ()
 
