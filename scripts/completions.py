@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import shtab
-from flashcore.cli import COMMANDS, TOOLS, command, tools
+from flashcore.cli import COMMANDS, TOOLS, command, dispatch, tools
 from flashcore.cli.completion import SHELLS
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "python/flashcore/cli/completions"
@@ -39,7 +39,7 @@ def whole_parser():
 
 def make_parser(prog, **_):
     name = prog.split()[-1]
-    parser = tool_parser(name) if name in TOOLS else command.make_parser(name)
+    parser = tool_parser(name) if name in TOOLS else dispatch.make_parser(name)
     mark_places(parser)
     return parser
 

@@ -62,9 +62,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
         print(_core.version())
         return 0
     if name in COMMANDS:
-        from flashcore.cli import command
+        from flashcore.cli import dispatch
 
-        return command.run(name, rest)
+        return dispatch.run(name, rest)
     listed = ", ".join([*TOOLS, *COMMANDS])
     return _fail(f"expects one of {listed} as subcommand, but got '{name}'; see flashcore --help")
 

@@ -1,25 +1,15 @@
-"""What the subcommands that are Python have in common: arguments and errors.
-
-The module of a subcommand has ``add_arguments(parser)`` and ``run(options)``,
-which returns the exit code.
-"""
+"""What the subcommands that are Python have in common: arguments and errors."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
 import re
-import signal
-import sys
-from typing import Any, List, NoReturn, Tuple
+from typing import Any, NoReturn, Tuple
 
-from flashcore.cli import COMMANDS
-from flashcore.errors import Error
 from flashcore.finite import finite
 
-__all__ = ["Parser", "UsageError", "make_parser", "print_json", "run"]
+__all__ = ["Parser", "UsageError", "number", "print_json"]
 
 
 class UsageError(Exception):
@@ -63,53 +53,6 @@ def number(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"expects a whole number, but got '{text}'")
     return int(text)
-
-
-def make_parser(name: str) -> argparse.ArgumentParser:
-    """The arguments of a subcommand."""
-    module: Any = importlib.import_module(f"flashcore.cli.{name}")
-    if hasattr(module, "make_parser"):
-        return module.make_parser()  # type: ignore[no-any-return]
-    parser = Parser(
-        prog=f"flashcore {name}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
-    return parser
-
-
-def run(name: str, arguments: List[str]) -> int:
-    """Runs a subcommand of COMMANDS; returns the exit code."""
-    assert name in COMMANDS
-    module: Any = importlib.import_module(f"flashcore.cli.{name}")
-    try:
-        if hasattr(module, "main"):  # it has a parser of its own
-            return int(module.main(arguments))
-        code = int(module.run(make_parser(name).parse_args(arguments)))
-        sys.stdout.flush()
-        return code
-    except (UsageError, Error, ValueError, TypeError) as error:
-        print(f"flashcore: error: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        return _end_by_pipe()
-    except KeyboardInterrupt:
-        return _end_by(signal.SIGINT)
-
-
-def _end_by_pipe() -> int:
-    # What is left in the buffer would fail once more at the end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _end_by(signal.SIGPIPE)
-
-
-def _end_by(number: signal.Signals) -> int:
-    """Whoever waits for this process learns which signal ended it."""
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    return 128 + number
 
 
 def print_json(value: Any) -> None:
