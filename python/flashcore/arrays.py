@@ -6,12 +6,16 @@ that results are arrays of that library.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
 
-__all__ = ["Library", "dense", "error_of_view", "is_tensor", "library_of"]
+__all__ = [
+    "Library", "dense", "error_of_view", "is_tensor", "library_of", "run_on_stream", "wrap",
+    "wrap_on_host",
+]  # fmt: skip
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 #: CUDA's legacy default stream, which others' `__dlpack__` calls 1 as well.
@@ -321,9 +325,62 @@ def wrap_on_host(name: str, array: Any) -> Any:
     view = _core.view(array, None, name)
     if view.device[0] not in (CPU, CUDA_HOST):
         return array
-    from flashcore.foreign import wrap
-
     return wrap(view)
+
+
+def wrap(view: "_core.View") -> Any:
+    """A NumPy array on the memory of a view, which it keeps."""
+    import numpy
+
+    if view.dtype == "bfloat16":
+        import ml_dtypes
+
+        dtype = numpy.dtype(ml_dtypes.bfloat16)
+    else:
+        dtype = numpy.dtype(view.dtype)
+    if 0 in view.shape:
+        return numpy.empty(view.shape, dtype)
+    steps = [(size - 1) * step for size, step in zip(view.shape, view.strides)]
+    before = -sum(step for step in steps if step < 0)  # elements in front of the first
+    span = 1 + sum(abs(step) for step in steps)
+    address = view.pointer - before * dtype.itemsize
+    memory = (ctypes.c_char * (span * dtype.itemsize)).from_address(address)
+    memory.view = view
+    strides = tuple(step * dtype.itemsize for step in view.strides)
+    array = numpy.ndarray(view.shape, dtype, memory, before * dtype.itemsize, strides)
+    array.flags.writeable = False
+    return array
+
+
+# Streams --------------------------------------------------------------------
+
+
+def run_on_stream(run: Callable[..., Any], arrays: Tuple[Any, ...], stream: Any) -> Any:
+    """``run(*arrays, handle)`` in a stream, which it allocates for as well."""
+    handle = _stream_handle(stream)
+    kind, index = _core.view(arrays[0], None, "q").device
+    if kind not in (CUDA, CUDA_MANAGED):
+        raise ValueError(f"expects no stream for arrays in host memory, but got {stream!r}")
+    library = library_of(arrays[0])
+    if library is None or handle == library.stream_in_use(index):
+        return run(*arrays, handle)
+    with library.on_stream(arrays[0], stream, handle):
+        return run(*arrays, handle)
+
+
+def _stream_handle(stream: Any) -> int:
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    try:
+        return int(stream.__index__())
+    except AttributeError:
+        raise TypeError(
+            "expects stream to be an int, or an object with cuda_stream, ptr or "
+            f"__cuda_stream__, but got {stream!r}"
+        ) from None
 
 
 # Arrays that are more than memory --------------------------------------------

@@ -26,14 +26,13 @@ import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from flashcore import _core
+from flashcore.codegen import Kernel, assembler, writer
 from flashcore.errors import Error
-from flashcore.problem import Problem, Schedule
-
-if TYPE_CHECKING:
-    from flashcore.regions import Regions
+from flashcore.kinds import read
+from flashcore.problem import Problem, Schedule, invariant_schedule
 
 __all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
 
@@ -43,30 +42,6 @@ _RECORD = "entry.json"
 _NEW = ".new-"
 #: Seconds after which what a process left half made is no longer its business.
 _ABANDONED = 3600.0
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """What is compiled: the words of a problem, for a chip, with a schedule."""
-
-    words: str
-    chip: str
-    schedule: Schedule = ()
-    #: Which assembler makes the cubin; "" without.
-    assembler: str = ""
-    #: Of score_mod and mask_mod, beside the words.
-    regions: "Optional[Regions]" = None
-
-    def record(self) -> Dict[str, Any]:
-        """What an entry says of itself."""
-        said: Dict[str, Any] = {
-            "words": self.words,
-            "chip": self.chip,
-            "schedule": [list(option) for option in self.schedule],
-        }
-        if self.regions:
-            said["regions"] = str(self.regions)
-        return said
 
 
 @dataclass(frozen=True)
@@ -190,9 +165,6 @@ def precompile(
 
     With ``FLASHCORE_KERNELS`` set to the folder, these calls need no compiler.
     """
-    from flashcore import kernels
-    from flashcore.kinds import read
-
     static, batch_invariant = read("static", static), read("batch_invariant", batch_invariant)
     multiprocessors = read("multiprocessors", multiprocessors)
     target = Path(folder)
@@ -205,12 +177,12 @@ def precompile(
                 multiprocessors, is_invariant=batch_invariant
             )
         if batch_invariant:
-            schedule = kernels.invariant_schedule(schedule)
+            schedule = invariant_schedule(schedule)
         for chip in chips or _core.chips():
-            kernel = Kernel(problem.words(), chip, schedule, kernels.assembler())
+            kernel = Kernel(problem.words(), chip, schedule, assembler())
             place = target / _portable_key(kernel)
             if _load(place, kernel) is None:
-                _make(target, place, kernel, kernels.writer(kernel))
+                _make(target, place, kernel, writer(kernel))
                 place.chmod(0o755)  # deployments may have another user
     return entries(target)
 

@@ -16,7 +16,7 @@ from flashcore.errors import UnsupportedError
 from flashcore.problem import row_step
 
 if TYPE_CHECKING:
-    from flashcore.resolve import Tensor
+    from flashcore.tensors import Tensor
 
 __all__ = [
     "Beside", "add_pages", "check", "check_appended", "declare", "expect_pairs", "of_words",

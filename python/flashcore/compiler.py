@@ -9,7 +9,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.bundle import Resources
-from flashcore.problem import Problem
+from flashcore.kinds import read
+from flashcore.problem import Problem, invariant_schedule, schedule_of
 
 __all__ = ["Compilation", "Inspection", "Resources", "compile", "explain", "inspect"]
 
@@ -150,9 +151,6 @@ def compile(
     Raises ValueError for words that are none, UnsupportedError for what this
     version cannot lower, and Error for what else is wrong, with its place.
     """
-    from flashcore.kernels import invariant_schedule, schedule_of
-    from flashcore.kinds import read
-
     batch_invariant = read("batch_invariant", batch_invariant)
     module, name = _module_of(source)
     chips = chip if chip is None or isinstance(chip, str) else ",".join(chip)

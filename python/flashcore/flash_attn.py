@@ -21,12 +21,13 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.kinds import FLAG, read
+from flashcore.operators import gradients
+from flashcore.operators.fallback import attention_by_torch, sequences_by_torch, warn_once
+from flashcore.operators.gradients import needs_gradient
 from flashcore.problem import row_step
-from flashcore.resolve import check_no_overlap
-from flashcore.torch import dropped, gradients
+from flashcore.tensors import check_no_overlap
+from flashcore.torch import dropped
 from flashcore.torch.dropout import dropout_options
-from flashcore.torch.fallback import attention_by_torch, sequences_by_torch, warn_once
-from flashcore.torch.gradients import needs_gradient
 
 __all__ = [
     "flash_attn_func",

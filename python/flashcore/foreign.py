@@ -7,48 +7,24 @@ they are (NumPy arrays, or objects with ``__dlpack__``).
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Callable, Sequence
 
 from flashcore import _core
-from flashcore.arrays import LEGACY_STREAM
-from flashcore.attention import Options, call_for
+from flashcore.arrays import LEGACY_STREAM, wrap
 
-__all__ = ["make_device_run", "run_on_host", "wrap"]
+__all__ = ["make_device_run", "run_on_host"]
 
 
-def run_on_host(options: Options, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-    """Attention on the same memory as NumPy arrays."""
+def run_on_host(
+    call: "_core.Call", q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any
+) -> Any:
+    """The call on the same memory as NumPy arrays."""
     if out is not None:
         raise ValueError(f"expects out=None for arrays of {type(q)}, which are not written")
     named = zip(("q", "k", "v", "bias"), (q, k, v, bias))
     views = [None if array is None else _core.view(array, None, name) for name, array in named]
     wq, wk, wv, wbias = (None if view is None else wrap(view) for view in views)
-    return _deliver(call_for(options).run(wq, wk, wv, wbias, None, None), q)
-
-
-def wrap(view: "_core.View") -> Any:
-    """A NumPy array on the memory of a view, which it keeps."""
-    import numpy
-
-    if view.dtype == "bfloat16":
-        import ml_dtypes
-
-        dtype = numpy.dtype(ml_dtypes.bfloat16)
-    else:
-        dtype = numpy.dtype(view.dtype)
-    if 0 in view.shape:
-        return numpy.empty(view.shape, dtype)
-    steps = [(size - 1) * step for size, step in zip(view.shape, view.strides)]
-    before = -sum(step for step in steps if step < 0)  # elements in front of the first
-    span = 1 + sum(abs(step) for step in steps)
-    address = view.pointer - before * dtype.itemsize
-    memory = (ctypes.c_char * (span * dtype.itemsize)).from_address(address)
-    memory.view = view
-    strides = tuple(step * dtype.itemsize for step in view.strides)
-    array = numpy.ndarray(view.shape, dtype, memory, before * dtype.itemsize, strides)
-    array.flags.writeable = False
-    return array
+    return _deliver(call.run(wq, wk, wv, wbias, None, None), q)
 
 
 def make_device_run(

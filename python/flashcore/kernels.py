@@ -6,35 +6,22 @@ import os
 import threading
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
-from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar,
-)  # fmt: skip
+from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, NamedTuple, Optional, Tuple, TypeVar
 
 from flashcore import _core, cache
+from flashcore.codegen import Kernel, assembler, statistics, writer
 from flashcore.errors import Error, UnsupportedError
-from flashcore.kinds import NUMBER, describe, is_array, read
-from flashcore.problem import INVARIANT, Problem, Schedule
+from flashcore.problem import Problem, Schedule
 
 if TYPE_CHECKING:
     from flashcore.regions import Regions
 
-__all__ = ["Statistics", "chip_for", "device", "load", "statistics"]
+__all__ = ["chip_for", "device", "load", "statistics"]
 
 
 Name = TypeVar("Name", bound=Hashable)
 Made = TypeVar("Made")
 
-
-@dataclass
-class Statistics:
-    """What this process did for kernels: how many it compiled and loaded."""
-
-    compiled: int = 0
-    loaded: int = 0
-
-
-statistics = Statistics()
 
 #: One a device and kernel, so that threads wait for each other's compilation.
 _lock = threading.Lock()
@@ -172,108 +159,8 @@ def _load_for(
     regions: "Optional[Regions]",
 ) -> Loaded:
     used = assembler() if target.kind == "cuda" else ""
-    kernel = cache.Kernel(problem.words(), chip, schedule, used, regions)
+    kernel = Kernel(problem.words(), chip, schedule, used, regions)
     bundle = cache.fetch(kernel, writer(kernel), target.runs)
     loaded = Loaded(bundle, target.load(bundle))
     statistics.loaded += 1
     return loaded
-
-
-# Compiling ------------------------------------------------------------------
-
-_assembler: Optional[Tuple[Optional[str], str]] = None
-
-
-def assembler() -> str:
-    """Which ptxas makes cubins: its path, size and time; "" for none.
-
-    It is the one that ``FLASHCORE_PTXAS`` names ("none" for none), else the one
-    in ``$CUDA_HOME/bin``, on ``PATH`` or beside the library. Without one the
-    driver assembles.
-    """
-    global _assembler
-    setting = os.environ.get("FLASHCORE_PTXAS")
-    if _assembler is None or _assembler[0] != setting:
-        _assembler = (setting, _find_assembler(setting))
-    return _assembler[1]
-
-
-def _find_assembler(setting: Optional[str]) -> str:
-    if setting == "none":
-        return ""
-    try:
-        found = _core.find_ptxas(setting or "")
-        info = os.stat(found)
-    except (Error, OSError):
-        if setting:
-            raise Error(
-                f"expects FLASHCORE_PTXAS to name a ptxas, or none, but got {setting!r}"
-            ) from None
-        return ""
-    return f"{found} {info.st_size} {info.st_mtime_ns}"
-
-
-def writer(kernel: cache.Kernel) -> Callable[[Path], None]:
-    """What compiles a kernel and writes its bundle."""
-
-    def write(path: Path) -> None:
-        ptxas = kernel.assembler.rsplit(" ", 2)[0] or None
-        try:
-            compilation = _compile(kernel, ptxas)
-        except UnsupportedError:
-            raise
-        except Error as error:
-            if ptxas is None:
-                raise
-            # An old toolkit on PATH must not keep the driver from its work.
-            compilation = _compile(kernel, None)
-            warnings.warn(f"flashcore: {ptxas} failed, the driver assembles: {error}", stacklevel=2)
-        compilation.write_bundle(0, path)
-        statistics.compiled += 1
-
-    return write
-
-
-def _compile(kernel: cache.Kernel, ptxas: Optional[str]) -> "_core.Compilation":
-    text = _core.write_shape(kernel.words)
-    if kernel.regions:
-        text = kernel.regions.add_to(text)
-    return _core.compile(
-        text.encode(), kernel.words, kernel.chip, list(kernel.schedule), ptxas, False
-    )
-
-
-def schedule_of(options: object) -> Schedule:
-    """A schedule from a dict or pairs: names with - or _, numbers or words.
-
-    Raises TypeError for what is neither, a text such as "block-m=64" among it.
-    """
-    if options is None:
-        return ()
-    pairs = list(options.items()) if isinstance(options, dict) else options
-    # What is a list is not asked further: PyTorch before 2.11 cannot trace the questions.
-    if isinstance(pairs, (list, tuple)) or (
-        isinstance(pairs, Iterable) and not isinstance(pairs, str) and not is_array(pairs)
-    ):
-        listed = list(pairs)
-        if all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in listed):
-            return tuple(sorted((_name_of(name), _choice_of(name, x)) for name, x in listed))
-    raise TypeError(
-        "expects schedule to be a dict or pairs of names and values, such as "
-        f"{{'block_n': 64}}, but got {describe(options)}"
-    )
-
-
-def _name_of(option: Any) -> str:
-    return str(read("schedule", option)).replace("_", "-")
-
-
-def _choice_of(option: str, value: Any) -> str:
-    word = value if isinstance(value, str) else read(f"{option} of schedule", value, NUMBER)
-    return str(word)
-
-
-def invariant_schedule(options: object) -> Schedule:
-    """The same with what ``batch_invariant`` stands for."""
-    given = [pair for pair in schedule_of(options) if pair[0] != "invariance"]
-    return tuple(sorted([*given, INVARIANT]))

@@ -10,9 +10,8 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 from flashcore import _core, kernels
 from flashcore.arrays import (
     CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, contiguous_strides,
-    dense, library_of, name_of_device,
+    dense, library_of, name_of_device, run_on_stream,
 )  # fmt: skip
-from flashcore.attention import run_on_stream
 from flashcore.bundle import Kernel
 from flashcore.errors import Error, GradientError, UnsupportedError, no_backward
 from flashcore.kinds import expect_one_of

@@ -6,13 +6,13 @@ import sys
 from typing import Any, Dict, List
 
 from flashcore import _core
-from flashcore.arrays import CPU, CUDA_HOST, library_of, wrap_on_host
-from flashcore.attention import Options, call_for, run_on_stream
+from flashcore.arrays import CPU, CUDA_HOST, library_of, run_on_stream, wrap_on_host
 from flashcore.clauses import CLAUSES, Beside, expect_pairs, of_words
 from flashcore.clauses import prepare as prepare_clause
 from flashcore.errors import GradientError, UnsupportedError
+from flashcore.options import Options
 from flashcore.regions import Mod, Regions, trace_mods
-from flashcore.resolve import read_captured, reading
+from flashcore.resolve import call_for, read_captured, reading
 from flashcore.scalars import Capture
 
 __all__ = ["run"]

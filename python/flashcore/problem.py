@@ -6,11 +6,12 @@ import dataclasses
 import math
 import struct
 from dataclasses import dataclass
-from typing import Optional, Tuple, Union
+from typing import Any, Iterable, Optional, Tuple, Union
 
 from flashcore import _core
+from flashcore.kinds import NUMBER, describe, is_array, read
 
-__all__ = ["Problem", "Schedule", "row_step"]
+__all__ = ["Problem", "Schedule", "invariant_schedule", "row_step", "schedule_of"]
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
 Schedule = Tuple[Tuple[str, str], ...]
@@ -30,6 +31,42 @@ def row_step(head_dim: int) -> int:
     Pointers and strides are multiples of them.
     """
     return min(head_dim & -head_dim, 8) or 8  # of no elements, what memory is aligned to
+
+
+def schedule_of(options: object) -> Schedule:
+    """A schedule from a dict or pairs: names with - or _, numbers or words.
+
+    Raises TypeError for what is neither, a text such as "block-m=64" among it.
+    """
+    if options is None:
+        return ()
+    pairs = list(options.items()) if isinstance(options, dict) else options
+    # What is a list is not asked further: PyTorch before 2.11 cannot trace the questions.
+    if isinstance(pairs, (list, tuple)) or (
+        isinstance(pairs, Iterable) and not isinstance(pairs, str) and not is_array(pairs)
+    ):
+        listed = list(pairs)
+        if all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in listed):
+            return tuple(sorted((_name_of(name), _choice_of(name, x)) for name, x in listed))
+    raise TypeError(
+        "expects schedule to be a dict or pairs of names and values, such as "
+        f"{{'block_n': 64}}, but got {describe(options)}"
+    )
+
+
+def _name_of(option: Any) -> str:
+    return str(read("schedule", option)).replace("_", "-")
+
+
+def _choice_of(option: str, value: Any) -> str:
+    word = value if isinstance(value, str) else read(f"{option} of schedule", value, NUMBER)
+    return str(word)
+
+
+def invariant_schedule(options: object) -> Schedule:
+    """The same with what ``batch_invariant`` stands for."""
+    given = [pair for pair in schedule_of(options) if pair[0] != "invariance"]
+    return tuple(sorted([*given, INVARIANT]))
 
 
 @dataclass(frozen=True)

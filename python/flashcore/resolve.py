@@ -14,47 +14,38 @@ import struct
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import (
+    TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple,
+)  # fmt: skip
 
-from flashcore import _core, arrays, clauses, kernels
+from flashcore import _core, arrays, clauses, foreign, kernels
 from flashcore.arrays import (
     CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, name_of_device,
 )  # fmt: skip
-from flashcore.attention import Options
 from flashcore.blocks import blocks_of, check_blocks, size_of_word
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import INVARIANT, Problem, Schedule, row_step
+from flashcore.options import Options
+from flashcore.problem import INVARIANT, Problem, Schedule
+from flashcore.tensors import (
+    AXES, Sizes, Tensor, expect_no_overlap, has_rows, is_dense, is_like, normal_strides,
+    read_tensor, reorder, strides_of,
+)  # fmt: skip
 
-__all__ = ["check_no_overlap", "read_captured", "reading", "resolve"]
+if TYPE_CHECKING:
+    from flashcore.regions import Regions
 
-Sizes = Tuple[int, ...]
+__all__ = ["call_for", "read_captured", "reading", "resolve"]
+
 Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
 Spec = Tuple[str, int, bool, Sizes, Sizes]
 
 #: Of an element that is read beside q, k and v; others have two.
 _CAPTURED_BYTES = {"float32": 4, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
-_AXES = {"bhsd": "(batch, heads, seqlen, head_dim)", "bshd": "(batch, seqlen, heads, head_dim)"}
 #: Of k and v with page_table.
 _PAGE_AXES = {
     "bhsd": "(pages, heads, page_size, head_dim)",
     "bshd": "(pages, page_size, heads, head_dim)",
 }
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An argument, its axes in the order (batch, heads, seqlen, dim).
-
-    It does not hold the array: what is kept of a call must not keep its memory.
-    """
-
-    name: str
-    dtype: str
-    sizes: Sizes
-    strides: Sizes
-    device: Tuple[int, int]
-    is_aligned: bool
-    is_read_only: bool
 
 
 @dataclass(frozen=True)
@@ -117,6 +108,33 @@ def reading(tensors: Sequence[Any]) -> Iterator[None]:
         _local.tensors = outer
 
 
+#: By options, regions and what these read.
+_calls_of_options: Dict[Any, "_core.Call"] = {}
+#: A program with more sets of options starts over.
+_MAX_CALLS = 1024
+
+
+def call_for(
+    options: Options,
+    regions: "Optional[Regions]" = None,
+    captured: Tuple[Tensor, ...] = (),
+) -> "_core.Call":
+    """What runs attention with these options, as ``run(q, k, v, bias, out, stream)``.
+
+    regions, captured: in the place of those of the options, if there are any.
+    """
+    key = options, regions, captured
+    call = _calls_of_options.get(key)
+    if call is None:
+        if regions is not None:
+            options = replace(options, regions=regions, captured=captured)
+        if len(_calls_of_options) >= _MAX_CALLS:
+            _calls_of_options.clear()
+        call = _core.make_call(partial(resolve, options), options.refuses_gradients)
+        _calls_of_options[key] = call
+    return call
+
+
 def resolve(
     options: Options,
     call: "_core.Call",
@@ -131,11 +149,11 @@ def resolve(
     """What to do for such arguments, again and again."""
     library = arrays.library_of(q)
     arguments = Arguments(
-        _read("q", q, options.layout, stream),
-        _read("k", k, options.layout, stream),
-        _read("v", v, options.layout, stream),
+        read_tensor("q", q, options.layout, stream),
+        read_tensor("k", k, options.layout, stream),
+        read_tensor("v", v, options.layout, stream),
         None if bias is None else _read_bias(bias, stream),
-        None if out is None else _read("out", out, options.layout, stream),
+        None if out is None else read_tensor("out", out, options.layout, stream),
         None if out_lse is None else _read_lse(out_lse, stream),
         library is not None and library.has_permuted_outputs,
         options.captured,
@@ -146,7 +164,7 @@ def resolve(
         options = replace(options, regions=regions)
     kind = _device_kind(arguments.q, options)
     if library is None:
-        return _resolve_foreign(options, arguments, kind)
+        return _resolve_foreign(options, call, arguments, kind)
     if _is_empty(arguments):
         return partial(_run_empty, library, options, arguments.o_sizes, arguments.seqlen_k)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
@@ -161,17 +179,17 @@ def resolve(
     return _make_launch(library, options, arguments, q)
 
 
-def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
+def _resolve_foreign(
+    options: Options, call: "_core.Call", arguments: Arguments, kind: str
+) -> Run:
     """Of arrays that we know nothing of but DLPack."""
-    from flashcore import foreign
-
     if options.regions:
         raise UnsupportedError(
             "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
             "lengths, pages, scores, dropout or new rows, but got others"
         )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
-        return partial(foreign.run_on_host, options)
+        return partial(foreign.run_on_host, call)
     fixed = _to_copy(arguments, on_host=False)
     if _is_empty(arguments) or fixed:
         raise ValueError(
@@ -184,28 +202,13 @@ def _resolve_foreign(options: Options, arguments: Arguments, kind: str) -> Run:
     problem, schedule = _problem(arguments, options, target)
     specs, _ = _specs(arguments, options, problem.layout)
     plan = kernels.load(target, problem, schedule).module.plan(specs)
-    shapes = [_reorder(arguments.o_sizes, options.layout)]
+    shapes = [reorder(arguments.o_sizes, options.layout)]
     if options.lse:
         shapes.append(arguments.o_sizes[:3])
     return foreign.make_device_run(plan, target, ordinal, shapes, arguments.q.dtype)
 
 
 # Reading and checking -------------------------------------------------------
-
-
-def _read(name: str, array: Any, layout: str, stream: Any) -> Tensor:
-    view = _core.view(array, stream, name)
-    if view.rank != 4:
-        raise ValueError(f"expects {name} to have 4 axes, {_AXES[layout]}, but got {view.rank}")
-    return Tensor(
-        name,
-        view.dtype,
-        _reorder(view.shape, layout),
-        _reorder(view.strides, layout),
-        view.device,
-        view.pointer % (2 * row_step(view.shape[-1])) == 0,
-        view.read_only,
-    )
 
 
 def _read_bias(array: Any, stream: Any) -> Tensor:
@@ -223,7 +226,7 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
 
 def read_captured(name: str, array: Any, layout: str) -> Tensor:
     if name in clauses.NEW_ROWS:
-        return _read(name, array, layout, None)
+        return read_tensor(name, array, layout, None)
     view = _core.view(array, None, name)
     return Tensor(name, view.dtype, view.shape, view.strides, view.device, True, view.read_only)
 
@@ -274,7 +277,7 @@ def _check_types(arguments: Arguments) -> None:
 
 def _check_sizes(arguments: Arguments, layout: str) -> None:
     (batch, heads_q, _, dim), k, v = arguments.q.sizes, arguments.k.sizes, arguments.v.sizes
-    axes = (_PAGE_AXES if arguments.page_table else _AXES)[layout]
+    axes = (_PAGE_AXES if arguments.page_table else AXES)[layout]
 
     def expect(tensor: str, what: str, wanted: int, got: int) -> None:
         if wanted != got:
@@ -330,35 +333,14 @@ def _check_outputs(arguments: Arguments, options: Options) -> None:
             continue
         if tensor.sizes != sizes:
             raise ValueError(
-                f"expects {tensor.name} of {sizes} in the order {_AXES['bhsd']}, but got "
+                f"expects {tensor.name} of {sizes} in the order {AXES['bhsd']}, but got "
                 f"{tensor.sizes}"
             )
         if tensor.is_read_only:
             raise ValueError(f"expects {tensor.name} to be writable, but it is read-only")
-        _check_no_overlap(tensor)
+        expect_no_overlap(tensor)
     if arguments.lse and not options.lse:
         raise ValueError("expects one array as out without lse=True, but got two")
-
-
-def _check_no_overlap(tensor: Tensor) -> None:
-    covered = 1
-    if 0 in tensor.sizes:
-        return
-    for stride, size in sorted(zip(tensor.strides, tensor.sizes)):
-        if size > 1 and stride < covered:
-            raise ValueError(
-                f"expects {tensor.name} whose elements do not overlap, but got strides "
-                f"{tensor.strides}"
-            )
-        covered += (size - 1) * stride
-
-
-def check_no_overlap(name: str, array: Any) -> None:
-    """Of an array of 4 axes that is written in place.
-
-    Raises ValueError, by the name, if elements share memory.
-    """
-    _check_no_overlap(_read(name, array, "bshd", None))
 
 
 def _place(tensor: Tensor) -> str:
@@ -399,7 +381,7 @@ def _run_empty(
     stream: Any,
 ) -> Any:
     """Queries that see no key."""
-    shape = _reorder(sizes, options.layout)
+    shape = reorder(sizes, options.layout)
     o = library.full(q, shape, 0.0, _core.view(q, stream).dtype)
     if options.scores:  # of no element
         scores = library.full(q, (*sizes[:3], seqlen_k), 0.0, "float32")
@@ -439,17 +421,17 @@ def _to_copy(arguments: Arguments, on_host: bool) -> Set[str]:
     """Tensors that a kernel does not take as they are."""
     fixed = set()
     for tensor in (arguments.q, arguments.k, arguments.v, arguments.o):
-        if tensor and not (_has_rows(tensor) and (tensor.is_aligned or on_host)):
+        if tensor and not (has_rows(tensor) and (tensor.is_aligned or on_host)):
             fixed.add(tensor.name)
     bias, lse = arguments.bias, arguments.lse
     if bias:
         _, strides = _bias_geometry(arguments)
         if min(strides) < 0 or strides[3] != 1:
             fixed.add("bias")
-    if lse and not _is_like(lse, arrays.contiguous_strides(lse.sizes)):
+    if lse and not is_like(lse, arrays.contiguous_strides(lse.sizes)):
         fixed.add("out")
     # The copy back to the host covers what lies between the elements.
-    if arguments.o and on_host and not _is_dense(arguments.o):
+    if arguments.o and on_host and not is_dense(arguments.o):
         fixed.add("out")
     return fixed
 
@@ -462,27 +444,7 @@ def _check_caches(arguments: Arguments, fixed: Set[str]) -> None:
                 f"expects {tensor.name} whose rows are aligned and whose columns lie side by side, "
                 f"as {tensor.name}_new is appended to it, but got strides {tensor.strides}"
             )
-        _check_no_overlap(tensor)
-
-
-def _has_rows(tensor: Tensor) -> bool:
-    *outer, inner = zip(tensor.strides, tensor.sizes)
-    step = row_step(inner[1])
-    return inner[0] == 1 and all(
-        size == 1 or (stride >= 0 and stride % step == 0) for stride, size in outer
-    )
-
-
-def _is_like(tensor: Tensor, strides: Sequence[int]) -> bool:
-    """Whether these are its strides; those of axes of size 1 mean nothing."""
-    return all(
-        size == 1 or ours == wanted
-        for size, ours, wanted in zip(tensor.sizes, tensor.strides, strides)
-    )
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    return any(_is_like(tensor, _strides(tensor.sizes, layout)) for layout in _AXES)
+        expect_no_overlap(tensor)
 
 
 def _run_copied(
@@ -508,20 +470,6 @@ def _run_copied(
 # Kernels --------------------------------------------------------------------
 
 
-def _strides(sizes: Sizes, layout: str) -> Sizes:
-    """Of a dense tensor whose axes are (batch, heads, seqlen, dim)."""
-    batch, heads, seqlen, dim = sizes
-    if layout == "bhsd":
-        return arrays.contiguous_strides(sizes)
-    return (seqlen * heads * dim, dim, heads * dim, 1)
-
-
-def _normal(sizes: Sizes, strides: Sequence[int]) -> Sizes:
-    """Strides with those of axes of size 1, which mean nothing, made regular."""
-    dense = arrays.contiguous_strides(sizes)
-    return tuple(d if size == 1 else s for size, s, d in zip(sizes, strides, dense))
-
-
 def _bias_geometry(arguments: Arguments) -> Tuple[Sizes, Sizes]:
     """Sizes, 1 where broadcast, and strides of the bias."""
     bias = arguments.bias
@@ -530,7 +478,7 @@ def _bias_geometry(arguments: Arguments) -> Tuple[Sizes, Sizes]:
         1 if stride == 0 and full > 1 else size
         for size, stride, full in zip(bias.sizes, bias.strides, _score_sizes(arguments))
     )
-    return sizes, _normal(sizes, bias.strides)
+    return sizes, normal_strides(sizes, bias.strides)
 
 
 def _bias_axes(arguments: Arguments) -> str:
@@ -622,7 +570,7 @@ def _static_layout(arguments: Arguments, options: Options) -> str:
     if arguments.o:
         tensors.append(arguments.o)
     layout = _o_layout(arguments, options)
-    plain = all(_is_like(tensor, _strides(tensor.sizes, layout)) for tensor in tensors)
+    plain = all(is_like(tensor, strides_of(tensor.sizes, layout)) for tensor in tensors)
     if arguments.bias:
         sizes, strides = _bias_geometry(arguments)
         plain = plain and strides == arrays.contiguous_strides(sizes)
@@ -645,13 +593,13 @@ def _has_spare_blocks(arguments: Arguments, options: Options) -> bool:
 def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Spec], Sizes]:
     """The tensors of a plan, and the strides of o."""
     o_sizes = arguments.o_sizes
-    o_strides = _strides(o_sizes, _o_layout(arguments, options))
+    o_strides = strides_of(o_sizes, _o_layout(arguments, options))
     if arguments.o:
         o_strides = arguments.o.strides
 
     def spec(name: str, sizes: Sizes, strides: Sizes) -> Spec:
         # A kernel for one layout takes its strides alone.
-        known = _strides(sizes, layout) if layout != "strided" else _normal(sizes, strides)
+        known = strides_of(sizes, layout) if layout != "strided" else normal_strides(sizes, strides)
         return (name, 2, name == "o", sizes, known)
 
     specs = [spec(t.name, t.sizes, t.strides) for t in (arguments.q, arguments.k, arguments.v)]
@@ -660,7 +608,7 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
         specs.append(("bias", bytes_each, False, *_bias_geometry(arguments)))
     for tensor in arguments.captured:
         bytes_each = _CAPTURED_BYTES.get(tensor.dtype, 2)
-        strides = _normal(tensor.sizes, tensor.strides)
+        strides = normal_strides(tensor.sizes, tensor.strides)
         specs.append((tensor.name, bytes_each, False, tensor.sizes, strides))
     specs.append(spec("o", o_sizes, o_strides))
     if options.needs_lse:
@@ -670,11 +618,6 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
         sizes = _score_sizes(arguments)
         specs.append(("scores", 4, True, sizes, arrays.contiguous_strides(sizes)))
     return specs, o_strides
-
-
-def _reorder(values: Sizes, layout: str) -> Sizes:
-    """Between (batch, heads, seqlen, dim) and the caller's order, either way."""
-    return values if layout == "bhsd" else (values[0], values[2], values[1], values[3])
 
 
 def _load_on_device(
@@ -700,10 +643,10 @@ def _make_launch(
     loaded = _load_on_device(library, target, problem, schedule, options)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
-    sizes, strides = arguments.o_sizes, _reorder(o_strides, options.layout)
-    o = library.allocation(q, _reorder(sizes, options.layout), strides, arguments.q.dtype)
+    sizes, strides = arguments.o_sizes, reorder(o_strides, options.layout)
+    o = library.allocation(q, reorder(sizes, options.layout), strides, arguments.q.dtype)
     same = library.same_allocation()
-    if same and arguments.q.sizes == sizes and _is_like(arguments.q, o_strides):
+    if same and arguments.q.sizes == sizes and is_like(arguments.q, o_strides):
         o = same, None, {}
     lse_strides = arrays.contiguous_strides(sizes[:3])
     lse = library.allocation(q, sizes[:3], lse_strides, "float32")
@@ -726,7 +669,7 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
     loaded = _load_on_device(library, target, problem, schedule, options)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
-    strides = _reorder(o_strides, options.layout)
+    strides = reorder(o_strides, options.layout)
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
         used = library.stream_in_use(index) if stream is None else stream
@@ -759,7 +702,7 @@ def _outputs(
     """o, lse and scores, made where the caller gave none; None for what nobody wants."""
     o, lse = out if isinstance(out, tuple) else (out, None)
     if o is None:
-        shape = _reorder(arguments.o_sizes, options.layout)
+        shape = reorder(arguments.o_sizes, options.layout)
         o = library.empty(q, shape, strides, arguments.q.dtype)
     if options.needs_lse and lse is None:
         sizes = arguments.o_sizes[:3]
@@ -799,7 +742,7 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
     loaded = kernels.load(target, problem, schedule, options.regions)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = None if kind == "reference" else loaded.module.plan(specs)
-    strides = _reorder(o_strides, options.layout)
+    strides = reorder(o_strides, options.layout)
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
         o, lse, scores = _outputs(library, options, arguments, strides, q, out)

@@ -24,9 +24,9 @@ import torch
 from flashcore import transformers_flash
 from flashcore.attention import attention
 from flashcore.errors import Error
+from flashcore.operators.fallback import attention_by_torch
 from flashcore.torch.dropin import additive
 from flashcore.torch.dropout import dropout_options
-from flashcore.torch.fallback import attention_by_torch
 
 Window = Tuple[Optional[int], Optional[int]]
 

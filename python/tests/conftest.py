@@ -15,14 +15,14 @@ import pytest
 @pytest.fixture
 def cache_dir(tmp_path, monkeypatch):
     """An empty cache, also for kernels that this process has in memory."""
-    from flashcore import attention as _, kernels
+    from flashcore import kernels, resolve
     import sys
 
     monkeypatch.setenv("FLASHCORE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(kernels, "_modules", {})
     module = sys.modules["flashcore.attention"]
     monkeypatch.setattr(module, "_calls", module._new_calls())
-    monkeypatch.setattr(module, "_calls_of_options", {})
+    monkeypatch.setattr(resolve, "_calls_of_options", {})
     return tmp_path / "cache"
 
 

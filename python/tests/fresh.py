@@ -2,7 +2,7 @@
 
 import sys
 
-from flashcore import kernels
+from flashcore import kernels, resolve
 
 
 def forget(monkeypatch):
@@ -10,4 +10,4 @@ def forget(monkeypatch):
     module = sys.modules["flashcore.attention"]
     monkeypatch.setattr(kernels, "_modules", {})
     monkeypatch.setattr(module, "_calls", module._new_calls())
-    monkeypatch.setattr(module, "_calls_of_options", {})
+    monkeypatch.setattr(resolve, "_calls_of_options", {})

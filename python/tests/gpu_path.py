@@ -33,8 +33,9 @@ import fake_arrays
 
 import flashcore
 from flashcore import _core, kernels
-from flashcore.attention import call_for, make_options
+from flashcore.options import make_options
 from flashcore.problem import Problem
+from flashcore.resolve import call_for
 
 CUDA = 2
 

@@ -7,7 +7,7 @@ import pytest
 
 import flashcore
 from formula import draw, draw_qkv
-from flashcore.attention import make_options
+from flashcore.options import make_options
 
 
 def refused(error, message, *arrays, **options):

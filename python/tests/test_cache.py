@@ -15,7 +15,7 @@ import pytest
 import flashcore
 from formula import assert_close, attention, draw_qkv
 from fresh import forget
-from flashcore import cache, kernels
+from flashcore import cache, codegen
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_a_damaged_entry_is_made_anew(one_kernel, monkeypatch, compiled, change,
 
 def test_every_byte_of_the_manifest_counts(one_kernel):
     """A manifest that says something else is not believed."""
-    kernel = cache.Kernel("b? h?/? s?x? d64/64 f16 strided", "sm_90")
+    kernel = codegen.Kernel("b? h?/? s?x? d64/64 f16 strided", "sm_90")
     manifest = one_kernel / "kernel.fcb" / "manifest.json"
     good = manifest.read_bytes()
     assert cache._load(one_kernel, kernel) is not None
@@ -404,7 +404,7 @@ def test_precompiled_kernels_need_no_compiler(cache_dir, monkeypatch, compiled, 
     made = cache.precompile(problems, tmp_path / "kernels", chips=["sm_80", "sm_90"])
     assert len(made) == 4 and {entry.chip for entry in made} == {"sm_80", "sm_90"}
     monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path / "kernels"))
-    monkeypatch.setattr(kernels, "_compile", None)  # calling it fails
+    monkeypatch.setattr(codegen, "_compile", None)  # calling it fails
     before = compiled()
     q, k, v = draw_qkv(queries=33)
     assert_close(flashcore.attention(q, k, v, causal=True), attention(q, k, v, causal=True)[0])

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from flashcore import _core, cache
+from flashcore import _core, cache, codegen
 from flashcore.cli import main
 
 PROBLEM = "b1 h1 s16 d16 f16"
@@ -22,7 +22,7 @@ def run(cache_dir, capsys):
 
 def fill(*problems, chip="sm_80"):
     for words in problems:
-        kernel = cache.Kernel(words, chip)
+        kernel = codegen.Kernel(words, chip)
 
         def write(path, words=words):
             text = _core.write_shape(words).encode()

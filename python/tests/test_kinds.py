@@ -2,7 +2,6 @@
 
 import inspect
 import random
-import sys
 
 import ml_dtypes
 import numpy
@@ -10,8 +9,9 @@ import pytest
 
 import flashcore
 from formula import draw, draw_qkv
-from flashcore import _core, kinds
-from flashcore.attention import call_for, make_options
+from flashcore import _core, kinds, options
+from flashcore.options import make_options
+from flashcore.resolve import call_for
 
 
 class Array:
@@ -140,10 +140,9 @@ def test_equal_keys_are_not_equal_options(name, taken, refused, count, with_sink
 
 def test_options_beside_clauses_are_checked_once(monkeypatch):
     """Which takes longer than the rest of such a call."""
-    module, checked = sys.modules["flashcore.attention"], []
-    made = module.make_options
-    monkeypatch.setattr(module, "_known_options", {})
-    monkeypatch.setattr(module, "make_options", lambda *given: checked.append(given) or made(*given))
+    made, checked = options.make_options, []
+    monkeypatch.setattr(options, "_known_options", {})
+    monkeypatch.setattr(options, "make_options", lambda *given: checked.append(given) or made(*given))
     q, k, v = draw_qkv(queries=20)
     sinks = numpy.zeros(q.shape[1], "float32")
     for window in (5, (5, None), 5, (5, None), 6):

@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 import flashcore
-from flashcore.attention import STAGES
+from flashcore.options import STAGES
 from formula import assert_close, attention, draw, draw_qkv
 
 

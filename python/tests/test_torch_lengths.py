@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 import flashcore
 from flashcore import flash_attn
-from flashcore.torch.fallback import attention_by_torch
+from flashcore.operators.fallback import attention_by_torch
 from torch_inputs import (
     assert_same_as, check_dropped, draw_sequences, make, no_host_reads, reference, sequences,
 )  # fmt: skip

@@ -43,7 +43,7 @@ def calls_operator(graph):
 
 
 def test_eager_tensors_do_not_take_the_operator(monkeypatch):
-    monkeypatch.setattr(flashcore.torch.ops, "attention", None)
+    monkeypatch.setattr(flashcore.operators.custom, "attention", None)
     q, k, v = make()
     assert_same_as(flashcore.attention(q, k, v), reference(q, k, v))
 
@@ -262,7 +262,7 @@ def test_fallback_has_values_and_gradients_of_the_formula(wrap, options):
 
 
 def test_fallback_warns_once_and_names_the_caller(monkeypatch):
-    monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
     flashcore.torch.set_on_grad("fallback")
     inputs = needing(*make())
     with pytest.warns(flashcore.torch.FallbackWarning, match="it needs gradients") as told:
@@ -274,7 +274,7 @@ def test_fallback_warns_once_and_names_the_caller(monkeypatch):
 @pytest.mark.parametrize("call", [flashcore.attention, flashcore.torch.scaled_dot_product_attention])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_fallback_warns_once_while_compiling(monkeypatch, call, dynamic):
-    monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
     flashcore.torch.set_on_grad("fallback")
     function, graphs = count_graphs(lambda q, k, v: call(q, k, v), dynamic=dynamic)
     inputs = needing(*make())

@@ -21,7 +21,7 @@ sdpa = flashcore.torch.scaled_dot_product_attention
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(flashcore.torch.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
     monkeypatch.setattr(dropin, "_passed", {})
     yield
     flashcore.torch.disable()
@@ -313,7 +313,7 @@ def test_dropout_that_is_traced_goes_to_pytorch(calls):
     torch.manual_seed(5)
     assert torch.equal(actual, PYTORCHS(q, k, v, dropout_p=0.1)) and not calls
     assert "flashcore" not in graphs[0]
-    flashcore.torch.fallback._told.clear()
+    flashcore.operators.fallback._told.clear()
     with pytest.warns(FallbackWarning, match="it has dropout where PyTorch traces a call"):
         torch.func.vmap(lambda x: sdpa(x, x, x, dropout_p=0.1), randomness="different")(q)
 

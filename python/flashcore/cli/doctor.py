@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
-from flashcore import _core, cache, kernels
+from flashcore import _core, cache, codegen, kernels
 from flashcore.cli import host
 from flashcore.cli.command import print_json
 from flashcore.cli.format import size_text
@@ -138,7 +138,7 @@ def _tools() -> Finding:
 
 def _ptxas() -> Finding:
     try:
-        found = kernels.assembler()
+        found = codegen.assembler()
     except Error as error:
         return Finding("ptxas", BAD, str(error), "unset FLASHCORE_PTXAS to look for one")
     if not found:

@@ -15,11 +15,11 @@ needs besides:
 
 from __future__ import annotations
 
-from flashcore.torch import ops as ops
+from flashcore.operators import custom as _custom  # noqa: F401  # which registers them
+from flashcore.operators.fallback import FallbackWarning
+from flashcore.operators.gradients import on_grad, set_on_grad
 from flashcore.torch import registry as registry
 from flashcore.torch.dropin import scaled_dot_product_attention
-from flashcore.torch.fallback import FallbackWarning
-from flashcore.torch.gradients import on_grad, set_on_grad
 from flashcore.torch.switch import disable, enable, is_enabled, sdpa
 
 __all__ = [

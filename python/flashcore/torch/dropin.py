@@ -10,12 +10,14 @@ import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from flashcore.attention import attention, call_for, is_positive, is_share, make_options
+from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import read
-from flashcore.torch import gradients
+from flashcore.operators import gradients
+from flashcore.operators.fallback import original_sdpa, warn_once
+from flashcore.options import is_positive, is_share, make_options
+from flashcore.resolve import call_for
 from flashcore.torch.dropout import dropout_options
-from flashcore.torch.fallback import original_sdpa, warn_once
 
 __all__ = ["scaled_dot_product_attention"]
 

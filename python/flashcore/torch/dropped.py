@@ -11,7 +11,8 @@ from typing import Any, Sequence, Tuple
 
 import torch
 
-from flashcore.attention import attention, round_to_float32
+from flashcore.attention import attention
+from flashcore.options import round_to_float32
 
 __all__ = ["keys_of_pages", "keys_of_sequences", "kept", "probabilities_of_sequences", "s_dmask"]
 

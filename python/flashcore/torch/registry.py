@@ -29,8 +29,9 @@ import torch.nn.attention
 
 from flashcore.attention import attention
 from flashcore.errors import Error, UnsupportedError
-from flashcore.torch import dropin, gradients
-from flashcore.torch.fallback import warn_once
+from flashcore.operators import gradients
+from flashcore.operators.fallback import warn_once
+from flashcore.torch import dropin
 
 __all__ = ["NAME", "install", "register"]
 

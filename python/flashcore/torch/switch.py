@@ -15,8 +15,9 @@ from typing import Any, Iterator, List, Optional
 import torch
 import torch.nn.functional as functional
 
-from flashcore.torch import dropin, gradients
-from flashcore.torch.fallback import original_sdpa
+from flashcore.operators import gradients
+from flashcore.operators.fallback import original_sdpa
+from flashcore.torch import dropin
 
 __all__ = ["disable", "enable", "is_enabled", "sdpa"]
 

@@ -7,7 +7,7 @@ import torch
 
 import flashcore
 from criterion import assert_exact_enough
-from flashcore import kernels
+from flashcore import kernels, resolve
 from torch_inputs import make
 
 pytestmark = pytest.mark.skipif(
@@ -32,14 +32,14 @@ def tables(monkeypatch):
     attention = sys.modules["flashcore.attention"]
     monkeypatch.setattr(kernels, "_modules", {})
     monkeypatch.setattr(attention, "_calls", attention._new_calls())
-    monkeypatch.setattr(attention, "_calls_of_options", {})
+    monkeypatch.setattr(resolve, "_calls_of_options", {})
 
 
 def call(q, k, v, **options):
     """Calls with kernels loaded anew; returns the results and the kernel."""
     attention = sys.modules["flashcore.attention"]
     attention._calls = attention._new_calls()
-    for table in (kernels._modules, attention._calls_of_options):
+    for table in (kernels._modules, resolve._calls_of_options):
         table.clear()
     result = flashcore.attention(q, k, v, lse=True, **options)
     (loaded,) = kernels.loaded().values()

@@ -13,20 +13,15 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
-from flashcore.attention import (
-    DEVICES,
-    LAYOUTS,
-    call_for,
-    make_options,
-    read_causal,
-    read_window,
-    without_gradients,
-)
 from flashcore.errors import UnsupportedError
-from flashcore.kernels import schedule_of
 from flashcore.kinds import expect_one_of, read
-from flashcore.torch import gradients
-from flashcore.torch.fallback import attention_by_torch, warn_once
+from flashcore.operators import gradients
+from flashcore.operators.fallback import attention_by_torch, warn_once
+from flashcore.options import (
+    DEVICES, LAYOUTS, make_options, read_causal, read_window, without_gradients,
+)  # fmt: skip
+from flashcore.problem import schedule_of
+from flashcore.resolve import call_for
 
 __all__ = ["attention"]
 
