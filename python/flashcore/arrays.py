@@ -11,10 +11,11 @@ import sys
 from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
+from flashcore.errors import UnsupportedError
 
 __all__ = [
-    "Library", "dense", "error_of_view", "is_tensor", "library_of", "run_on_stream", "wrap",
-    "wrap_on_host",
+    "Library", "dense", "device_kind", "error_of_view", "is_tensor", "library_of", "run_on_stream",
+    "stream_for", "wrap", "wrap_on_host",
 ]  # fmt: skip
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
@@ -352,7 +353,41 @@ def wrap(view: "_core.View") -> Any:
     return array
 
 
-# Streams --------------------------------------------------------------------
+# Devices and streams --------------------------------------------------------
+
+
+def device_kind(name: str, device: Tuple[int, int], wanted: Optional[str]) -> str:
+    """Where a call runs: "cuda", or for arrays in host memory what the caller wants.
+
+    name, device: of an argument, a type and a number of DLPack.
+    wanted: the caller's; None is "cuda" on a GPU, and "emulator" for host memory.
+
+    Raises ValueError where the arrays cannot be had there.
+    """
+    kind, place = device[0], name_of_device(device)
+    if kind in (CUDA, CUDA_MANAGED):
+        if wanted in (None, "cuda"):
+            return "cuda"
+        raise ValueError(
+            f"expects arrays in host memory for device={wanted!r}, but got {name} on {place}: copy "
+            "them to the host first"
+        )
+    if kind not in (CPU, CUDA_HOST):
+        raise ValueError(f"expects arrays on a GPU of CUDA or in host memory, but got {place}")
+    return wanted or "emulator"
+
+
+def stream_for(library: Library, array: Any, index: int, stream: Optional[int], what: str) -> int:
+    """The handle of the caller's stream, or without one of that which is in use on a GPU.
+
+    what: of the array, as errors say it. Raises UnsupportedError if its library tells of none.
+    """
+    used = library.stream_in_use(index) if stream is None else stream
+    if used is None:
+        raise UnsupportedError(
+            f"expects stream= {what} of {type(array)}, whose library does not tell the stream in use"
+        )
+    return used
 
 
 def run_on_stream(run: Callable[..., Any], arrays: Tuple[Any, ...], stream: Any) -> Any:

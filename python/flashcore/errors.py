@@ -34,6 +34,14 @@ def no_backward(function: str) -> str:
     )
 
 
+def not_loaded(function: str) -> str:
+    """What an Error says of a call whose kernel a CUDA graph would have to load."""
+    return (
+        "expects the kernel to be loaded before a CUDA graph is captured, but it is not: call "
+        f"{function} once before capturing"
+    )
+
+
 class NoDeviceError(Error):
     """There is no device of the kind asked for: no GPU, or no driver."""
 

@@ -9,11 +9,11 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core, kernels
 from flashcore.arrays import (
-    CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, contiguous_strides,
-    dense, library_of, name_of_device, run_on_stream,
+    CPU, CUDA_HOST, LEGACY_STREAM, SHORT, Library, contiguous_strides, dense, device_kind,
+    library_of, name_of_device, run_on_stream, stream_for,
 )  # fmt: skip
 from flashcore.bundle import Kernel
-from flashcore.errors import Error, GradientError, UnsupportedError, no_backward
+from flashcore.errors import Error, GradientError, UnsupportedError, no_backward, not_loaded
 from flashcore.kinds import expect_one_of
 from flashcore.problem import row_step
 
@@ -265,7 +265,7 @@ def _run(
     views = [None if x is None else _core.view(x, stream, name) for name, x in named]
     assert views[0] is not None and views[1] is not None
     sizes = _check(views[0], views[1], views[2], layout)
-    kind = _device_kind(views[0].device, device)
+    kind = device_kind("outputs", views[0].device, device)
     if not _has_rows(views[0]):
         outputs = dense("outputs", outputs)
     if min(views[1].strides) < 0:
@@ -281,22 +281,6 @@ def _run(
     else:
         _run_on_device(library, views[0].device[1], sizes, layout, arrays, stream)
     return o, lse
-
-
-def _device_kind(place: Tuple[int, int], wanted: Optional[str]) -> str:
-    """ "cuda" or "emulator"."""
-    if place[0] in (CPU, CUDA_HOST):
-        return wanted or "emulator"
-    if place[0] not in (CUDA, CUDA_MANAGED):
-        raise ValueError(
-            f"expects arrays on a GPU of CUDA or in host memory, but got {name_of_device(place)}"
-        )
-    if wanted == "emulator":
-        raise ValueError(
-            f"expects arrays in host memory for device='emulator', but got them on "
-            f"{name_of_device(place)}: copy them to the host first"
-        )
-    return "cuda"
 
 
 def _dense(name: str, array: Any, stream: Any) -> Any:
@@ -331,20 +315,12 @@ def _run_on_device(
     library: Library, index: int, sizes: _Sizes, layout: str, arrays: Dict[str, Any], stream: Any
 ) -> None:
     """In the stream in use, which may be capturing a graph."""
-    used = library.stream_in_use(index) if stream is None else stream
-    if used is None:
-        raise UnsupportedError(
-            f"expects stream= in a merge of arrays of {type(arrays['outputs'])}, whose library "
-            "does not tell the stream in use"
-        )
+    used = stream_for(library, arrays["outputs"], index, stream, "in a merge of arrays")
     target = kernels.device("cuda", index)
     views = {name: _core.view(x, used) for name, x in arrays.items() if x is not None}
     key = _Key(id(target), views["o"].dtype, sizes.head_dim_v, "sink_logits" in views)
     if library.is_capturing() and key not in _loaded:
-        raise Error(
-            "expects the kernel to be loaded before a CUDA graph is captured, but it is not: call "
-            "flashcore.merge once before capturing"
-        )
+        raise Error(not_loaded("flashcore.merge"))
     loaded = _load(target, key)
     pointers = {name: view.pointer for name, view in views.items()}
     arguments = _arguments(loaded.kernel, sizes, layout, views, pointers)

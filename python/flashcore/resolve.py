@@ -20,10 +20,10 @@ from typing import (
 
 from flashcore import _core, arrays, clauses, foreign, kernels
 from flashcore.arrays import (
-    CPU, CUDA, CUDA_HOST, CUDA_MANAGED, LEGACY_STREAM, SHORT, Library, name_of_device,
+    CPU, CUDA, CUDA_HOST, LEGACY_STREAM, SHORT, Library, device_kind, name_of_device, stream_for,
 )  # fmt: skip
 from flashcore.blocks import blocks_of, check_blocks, size_of_word
-from flashcore.errors import Error, UnsupportedError
+from flashcore.errors import Error, UnsupportedError, not_loaded
 from flashcore.options import Options
 from flashcore.problem import INVARIANT, Problem, Schedule
 from flashcore.tensors import (
@@ -41,6 +41,11 @@ Spec = Tuple[str, int, bool, Sizes, Sizes]
 
 #: Of an element that is read beside q, k and v; others have two.
 _CAPTURED_BYTES = {"float32": 4, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
+#: What calls with more than _core.Launch knows say of the stream that they need.
+_FOR_ARRAYS = (
+    "with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, dropout or new rows for "
+    "arrays"
+)
 #: Of k and v with page_table.
 _PAGE_AXES = {
     "bhsd": "(pages, heads, page_size, head_dim)",
@@ -162,7 +167,7 @@ def resolve(
     if options.regions and arguments.page_table:  # on which the kernel depends
         regions = replace(options.regions, page_size=arguments.k.sizes[2])
         options = replace(options, regions=regions)
-    kind = _device_kind(arguments.q, options)
+    kind = device_kind("q", arguments.q.device, options.device)
     if library is None:
         return _resolve_foreign(options, call, arguments, kind)
     if _is_empty(arguments):
@@ -345,20 +350,6 @@ def _check_outputs(arguments: Arguments, options: Options) -> None:
 
 def _place(tensor: Tensor) -> str:
     return name_of_device(tensor.device)
-
-
-def _device_kind(q: Tensor, options: Options) -> str:
-    """ "cuda", "emulator" or "reference"."""
-    if q.device[0] in (CUDA, CUDA_MANAGED):
-        if options.device in (None, "cuda"):
-            return "cuda"
-        raise ValueError(
-            f"expects arrays in host memory for device={options.device!r}, but got q on "
-            f"{_place(q)}: copy them to the host first"
-        )
-    if q.device[0] not in (CPU, CUDA_HOST):
-        raise ValueError(f"expects arrays on a GPU of CUDA or in host memory, but got {_place(q)}")
-    return options.device or "emulator"
 
 
 # Copies, and nothing to compute ---------------------------------------------
@@ -628,10 +619,7 @@ def _load_on_device(
     options: Options,
 ) -> kernels.Loaded:
     if library.is_capturing() and not kernels.is_loaded(target, problem, schedule, options.regions):
-        raise Error(
-            "expects the kernel to be loaded before a CUDA graph is captured, but it is not: "
-            f"call flashcore.attention once before capturing ({problem.words()})"
-        )
+        raise Error(f"{not_loaded('flashcore.attention')} ({problem.words()})")
     return kernels.load(target, problem, schedule, options.regions)
 
 
@@ -672,12 +660,7 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
     strides = reorder(o_strides, options.layout)
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-        used = library.stream_in_use(index) if stream is None else stream
-        if used is None:
-            raise UnsupportedError(
-                "expects stream= with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, "
-                f"dropout or new rows for arrays of {type(q)}, whose library does not tell the stream in use"
-            )
+        used = stream_for(library, q, index, stream, _FOR_ARRAYS)
         o, lse, scores = _outputs(library, options, arguments, strides, q, out)
         tensors = [q, k, v, bias, *_captured(options), o, lse, scores]
         pointers = [_core.view(x, used).pointer for x in tensors if x is not None]
