@@ -49,7 +49,9 @@ static bool isMonotone(AffineExpr expr, ArrayRef<BoundSymbol> symbols,
 }
 
 /// Places of the region's arguments.
+namespace {
 enum Argument : unsigned { BatchArgument = 1, QueryArgument = 3, KeyArgument };
+} // namespace
 
 /// Whether the value of a region depends on these arguments alone.
 static bool dependsOn(Value value, Region &region,

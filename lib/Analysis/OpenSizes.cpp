@@ -12,7 +12,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir::flashcore;
-namespace fcgpu = mlir::fcgpu;
 
 namespace {
 using Size = std::optional<int64_t> AttentionProblem::*;

@@ -59,29 +59,33 @@ class Clause(NamedTuple):
     #: What the runtime calls the tensor.
     tensor: str
     word: str
+    #: That of an array, and of the kernel; empty for those of the type of q.
     dtype: str
     element: str
-    rank: int = 1
+    #: The sizes, as the runtime calls them.
+    axes: Tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.axes)
+
+
+_TYPES = {"F32": ("float32", "f32"), "I32": ("int32", "i32"), "Half": ("", "")}
+
+
+def _read_clauses() -> "Dict[str, Clause]":
+    """What stands beside q, k, v and bias, of the compiler's table of operands."""
+    rows = (row for row in _core.operands() if row[5] == "Input" and row[0] in Beside._fields)
+    return {
+        argument: Clause(
+            tensor, word, *_TYPES[elements], tuple(axes.replace("|1", "").split(", "))
+        )
+        for argument, tensor, word, elements, axes, _ in rows
+    }
 
 
 #: By the names of arguments, in the order of the clauses.
-CLAUSES: Dict[str, Clause] = {
-    "alibi_slopes": Clause("alibi_slopes", "alibi", "float32", "f32"),
-    "sinks": Clause("sink_logits", "sink", "float32", "f32"),
-    "cu_seqlens_q": Clause("cu_seqlens_q", "cu_seqlens_q", "int32", "i32"),
-    "cu_seqlens_k": Clause("cu_seqlens_k", "cu_seqlens_k", "int32", "i32"),
-    "seqused_k": Clause("seqused_k", "seqused_k", "int32", "i32"),
-    "page_table": Clause("page_table", "page_table", "int32", "i32", 2),
-    "rng": Clause("rng", "rng", "int32", "i32"),
-    "k_new": Clause("k_new", "append", "", "", 4),
-    "v_new": Clause("v_new", "append", "", "", 4),
-    "rotary_cos": Clause("rotary_cos", "rotary", "", "", 2),
-    "rotary_sin": Clause("rotary_sin", "rotary", "", "", 2),
-    "block_counts": Clause("block_counts", "block_counts", "int32", "i32", 3),
-    "block_indices": Clause("block_indices", "block_indices", "int32", "i32", 4),
-    "full_block_counts": Clause("full_block_counts", "full_block_counts", "int32", "i32", 3),
-    "full_block_indices": Clause("full_block_indices", "full_block_indices", "int32", "i32", 4),
-}
+CLAUSES: Dict[str, Clause] = _read_clauses()
 
 #: Rows that are laid out as those of k and v are, and what turns them. They are of the
 #: type of q.
@@ -155,7 +159,7 @@ def prepare(name: str, array: Any) -> Any:
     if view.dtype != clause.dtype:
         raise TypeError(f"expects {name} of {clause.dtype}, but got {view.dtype}: convert it first")
     if view.rank != clause.rank:
-        axes = "one axis" if clause.rank == 1 else "two axes, (batch, pages of each)"
+        axes = "one axis" if clause.rank == 1 else f"{clause.rank} axes, ({', '.join(clause.axes)})"
         raise ValueError(f"expects {name} to have {axes}, but got {view.rank}")
     wanted = contiguous_strides(view.shape)
     is_dense = all(n <= 1 or s == w for n, s, w in zip(view.shape, view.strides, wanted))

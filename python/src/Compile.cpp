@@ -211,6 +211,27 @@ static PyObject *chips(PyObject *, PyObject *) {
   return tuple.release();
 }
 
+/// Those that are arguments in Python, as tuples of texts: the columns keyword,
+/// tensor, clause, elements, axes and role of the table.
+static PyObject *operands(PyObject *, PyObject *) {
+  static constexpr const char *rows[][6] = {
+#define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
+                          ACCESS, KEYWORD)                                     \
+  {KEYWORD, TENSOR, CLAUSE, #ELEMENTS, AXES, #ROLE},
+#include "flashcore/Operands.def"
+  };
+  Ref list(PyList_New(0));
+  for (const auto &row : rows) {
+    if (!*row[0])
+      continue;
+    Ref columns(Py_BuildValue("(ssssss)", row[0], row[1], row[2], row[3],
+                              row[4], row[5]));
+    if (!list || !columns || PyList_Append(list.get(), columns.get()))
+      return nullptr;
+  }
+  return PyList_AsTuple(list.get());
+}
+
 static PyObject *chipsFor(PyObject *, PyObject *arguments) {
   const char *device = nullptr;
   long long sharedBytes = 0;
@@ -245,6 +266,10 @@ static PyMethodDef functions[] = {
     {"version", version, METH_NOARGS, "'flashcore 0.1.0, LLVM 22.1.8'."},
     {"chips", chips, METH_NOARGS,
      "The chips that kernels can be made for, oldest first."},
+    {"operands", operands, METH_NOARGS,
+     "The operands of an attention that are arguments, in the op's order: "
+     "(argument, tensor, clause, elements, axes, role) each, the columns of "
+     "flashcore/Operands.def."},
     {nullptr, nullptr, 0, nullptr}};
 
 //===----------------------------------------------------------------------===//

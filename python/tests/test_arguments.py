@@ -220,3 +220,14 @@ def test_an_error_leaves_nothing_behind():
     for _ in range(3):
         refused(ValueError, "expects batch of k", draw(2, 2, 20, 64), k, v)
     assert flashcore.attention(q, k, v).shape == q.shape
+
+
+def test_clauses_are_those_of_the_table():
+    """Every argument that is a clause has a row of the compiler's table of operands."""
+    from flashcore.clauses import CLAUSES, Beside
+
+    assert set(CLAUSES) == set(Beside._fields)
+    assert CLAUSES["sinks"].tensor == "sink_logits"
+    assert (CLAUSES["sinks"].dtype, CLAUSES["sinks"].element) == ("float32", "f32")
+    assert CLAUSES["block_indices"].rank == 4
+    assert CLAUSES["k_new"].word == CLAUSES["v_new"].word == "append"

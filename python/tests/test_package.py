@@ -154,4 +154,4 @@ def test_files(distribution):
         assert distribution.locate_file(found).stat().st_size > 1000
     assert not [name for name in files if "tests" in name or name.endswith(".cpp")]
     headers = {str(Path(name).parent) for name in files if name.endswith((".h", ".def"))}
-    assert headers == {f"flashcore/include/{name}" for name in ("flashcore-c", "flashcore/Runtime", "flashcore/Emulator")}
+    assert headers == {f"flashcore/include/{name}" for name in ("flashcore-c", "flashcore", "flashcore/Runtime", "flashcore/Emulator")}

@@ -207,7 +207,7 @@ def test_decoding_splits_the_keys_of_all_pages():
         (
             {"page_table": i32(0, 1)},
             ValueError,
-            "expects page_table to have two axes, (batch, pages of each), but got 1",
+            "expects page_table to have 2 axes, (entries, pages_per_sequence), but got 1",
         ),
         (
             {"page_table": numpy.zeros((3, 4), numpy.int32)},

@@ -151,9 +151,9 @@ void OperandChecker::checkAxes(const OperandInfo &row,
                         (expected.size() == 1 ? " element" : " elements"));
   for (size_t i = 0; i < axes.size(); ++i) {
     std::string name = nameOf(expected[i]);
-    bool isOwn = name.empty() || (expected[i].name == "entries" &&
-                                  bundle.hasCuSeqlens() &&
-                                  tensor.name == operand::SequsedK);
+    bool isOwn = name.empty() ||
+                 (expected[i].name == "entries" && bundle.hasCuSeqlens() &&
+                  tensor.name == operand::SequsedK);
     if (isOwn)
       checkOwnAxis(tensor, i);
     else if (tensor.axes[i] != name &&
@@ -171,10 +171,10 @@ void OperandChecker::checkTensor(const OperandInfo &row,
                               : isUpdated ? TensorSpec::Role::Updated
                                           : TensorSpec::Role::Input;
   if (tensor.role != expected)
-    fieldOf(tensor)["role"].refuse(
-        isOutput    ? "'output'"
-        : isUpdated ? "'updated', as rows are appended to it"
-                    : "'input'");
+    fieldOf(tensor)["role"].refuse(isOutput ? "'output'"
+                                   : isUpdated
+                                       ? "'updated', as rows are appended to it"
+                                       : "'input'");
   checkElements(row, tensor);
   if (reader.ok())
     checkAxes(row, tensor);

@@ -51,9 +51,10 @@ std::span<const OperandInfo> flashcore::getOperands() {
 
 const OperandInfo *flashcore::findOperand(std::string_view name) {
   std::span<const OperandInfo> table = getOperands();
-  auto row = std::find_if(
-      table.begin(), table.end(),
-      [&](const OperandInfo &operand) { return operand.name == name; });
+  auto row =
+      std::find_if(table.begin(), table.end(), [&](const OperandInfo &operand) {
+        return operand.name == name;
+      });
   return row == table.end() ? nullptr : &*row;
 }
 

@@ -51,8 +51,7 @@ struct Groups {
   Groups(int64_t columns, std::optional<int64_t> numParts)
       : threads(llvm::divideCeil(columns, kColumns)),
         count(std::clamp<int64_t>(llvm::bit_floor<uint64_t>(kThreads / threads),
-                                  4, kMostGroups)),
-        unroll(kUnrollOfOpenParts) {
+                                  4, kMostGroups)) {
     if (!numParts)
       return;
     count = std::min<int64_t>(count, llvm::PowerOf2Ceil(*numParts));
@@ -68,7 +67,8 @@ struct Groups {
 
   int64_t threads; ///< Threads of a group.
   int64_t count;   ///< Groups of a block.
-  int64_t unroll;  ///< Parts of a group in one round.
+  /// Parts of a group in one round.
+  int64_t unroll = kUnrollOfOpenParts;
 };
 
 /// What is merged.

@@ -217,8 +217,7 @@ std::optional<Narrow> RegionSimplifier::narrow(Operation *op) {
     return of ? create("math.absi", {of->value}, {0, most}) : std::nullopt;
   }
   if (isa<arith::IndexCastOp>(op))
-    if (std::optional<Narrow> of = find(op->getOperand(0)))
-      return *of;
+    return find(op->getOperand(0));
   return std::nullopt;
 }
 

@@ -350,7 +350,7 @@ std::pair<Value, Value> mlir::flashcore::computeOfQueries(
   auto index = [&](int64_t number) -> Value {
     return arith::ConstantIndexOp::create(b, number);
   };
-  auto compute = [&](OpBuilder &builder, Location loc) {
+  auto compute = [&](OpBuilder &builder, Location /*loc*/) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(builder.getInsertionBlock());
     Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);

@@ -101,5 +101,6 @@ void Machine::reportAlignment() {
       "a driver lets dynamic shared memory begin at a multiple of 1024 where "
       "there is no static shared memory; what is promised is the declared "
       "alignment (PTX ISA 5.4.5)";
-  notes.add(FindingSet::key(finding.kind, need.pc), std::move(finding));
+  const auto key = FindingSet::key(finding.kind, need.pc);
+  notes.add(key, std::move(finding));
 }

@@ -96,7 +96,7 @@ private:
 
   // Lowering.cpp: functions, scopes and statements.
   bool fail(SrcLoc loc, const std::string &message);
-  bool failHere(std::string message) { return fail(inst->loc, message); }
+  bool failHere(const std::string &message) { return fail(inst->loc, message); }
   bool failUnsupported(std::string_view name, std::string_view feature);
   bool layoutParams(const PtxFunction &function);
   bool lowerBody(const PtxFunction &function);

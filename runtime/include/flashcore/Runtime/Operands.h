@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of flashcore/Operands.def by their names in a manifest: what a bundle
-// may have, and what of it goes together. A tile's own operands are none of them.
+// The rows of flashcore/Operands.def by their names in a manifest: what a
+// bundle may have, and what of it goes together. A tile's own operands are none
+// of them.
 //
 //===----------------------------------------------------------------------===//
 
