@@ -1,4 +1,4 @@
-"""What the compiler lists of itself: the chips and schedules that scripts go through."""
+"""What the compiler lists of itself: the chips, operands and schedules that scripts go through."""
 import os
 import subprocess
 
@@ -21,6 +21,11 @@ def list_chips(compiler):
 def shared_memory_limits(compiler):
     """Of each chip, the bytes of shared memory that a block may have."""
     return {chip: 1024 * int(kibibytes) for chip, _, _, kibibytes, *_ in list_rows(compiler, "--list-chips")}
+
+
+def list_clauses(compiler):
+    """The words of the clauses with operands that an attention may have, in the op's order: ins, bias, ..."""
+    return list(dict.fromkeys(clause for clause, *_ in list_rows(compiler, "--list-operands")))
 
 
 def list_schedules(compiler):

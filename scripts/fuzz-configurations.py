@@ -209,6 +209,7 @@ class Configuration:
     append: bool = False  # of any number of rows, behind seqused_k keys
     rotary: tuple | None = None  # of these: columns and style
     blocks: tuple | None = None  # of lists: queries, keys and axes, as in make-bundles.py
+    alibi: bool = False
     gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -251,7 +252,7 @@ class Configuration:
         if self.page:
             text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
         for name, vector in self.vectors():
-            clause = name if name != "sink_logits" else "sink"
+            clause = {"sink_logits": "sink", "alibi_slopes": "alibi"}.get(name, name)
             text = text.replace("\n      outs(", f" {clause}(%{name} : {vector})\n      outs(", 1)
             text = text.replace(") {\n  flashcore", f", %{name}: {vector}) {{\n  flashcore", 1)
         if reads_table(self.region):
@@ -267,6 +268,8 @@ class Configuration:
 
     def vectors(self):
         """Names and types of the tensors of one axis, and of the table of pages."""
+        if self.alibi:
+            yield "alibi_slopes", f"memref<{self.shape[1]}xf32>"
         if self.sinks:
             yield "sink_logits", f"memref<{self.shape[1]}xf32>"
         if self.lengths in ("ends", "both"):
@@ -338,7 +341,7 @@ def parse_value(name, text):
         return tuple(Run.parse(run) for run in text.split(","))
     if name in ("dtype", "layout", "causal", "schedule", "copies", "lengths", "region", "change"):
         return text
-    if name in ("lse", "sinks", "append"):
+    if name in ("lse", "sinks", "append", "alibi"):
         if text not in ("True", "False"):
             raise ValueError("expects True or False")
         return text == "True"
@@ -539,7 +542,16 @@ class Generator:
             drawn = dataclasses.replace(drawn, lse=False)
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))))
+        return self.add_alibi(self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn))))))))
+
+    def add_alibi(self, drawn):
+        """The last that came; slopes are no whole steps of large scores. Steep ones end at the largest f32 times the scale,
+        which shows in scores, and factors of a change would turn."""
+        if any(run.kind == "large" for run in drawn.runs) or not self.chance(10):
+            return drawn
+        kinds = ["masked"] if not drawn.scores and drawn.change == "none" and self.chance(30) else []
+        runs = tuple(dataclasses.replace(run, kind=self.rng.choice([run.kind, *kinds])) for run in drawn.runs)
+        return dataclasses.replace(drawn, alibi=True, runs=runs)
 
     def add_far(self, drawn):
         """Kinds of inputs far from normal ones, of some runs, where there is what they change; the last that came."""

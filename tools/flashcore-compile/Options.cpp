@@ -154,6 +154,11 @@ struct CommandLine {
       cl::desc("Print the chips that kernels are made for, a line each, oldest "
                "first, and stop"),
       cl::cat(target)};
+  Stored<bool> listOperands{
+      "list-operands", cl::location(values.listOperands),
+      cl::desc("Print the operands that an attention may have, a line each, "
+               "with the clause that names each, and stop"),
+      cl::cat(inspection)};
   Stored<std::string> ptxasPath{
       "ptxas", cl::location(values.ptxas), cl::value_desc("path"),
       cl::desc("NVIDIA's assembler (default: in $CUDA_HOME/bin, on PATH, or "

@@ -17,6 +17,7 @@
 #include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
@@ -274,6 +275,22 @@ static ExitCode listChips() {
   return Success;
 }
 
+/// Clause and operand are the first words of a line, which scripts read.
+static ExitCode listOperands() {
+  using Role = OperandInfo::Role;
+  for (const OperandInfo &row : getOperandTable()) {
+    if (row.role == Role::Tile)
+      continue;
+    StringRef role = row.role == Role::Output  ? "output"
+                     : row.role == Role::Cache ? "input, which append writes"
+                                               : "input";
+    llvm::outs() << llvm::formatv("{0,-18} {1,-18} {2} of {3}, {4}\n",
+                                  row.clause, row.name, row.describeAxes(),
+                                  row.describeElements(), role);
+  }
+  return Success;
+}
+
 int flashcoreCompileMain(int argc, char **argv) {
   ToolInit init(argc, argv, "flashcore-compile");
   registerPassManagerCLOptions();
@@ -284,6 +301,8 @@ int flashcoreCompileMain(int argc, char **argv) {
     return listSchedules();
   if (options->listChips)
     return listChips();
+  if (options->listOperands)
+    return listOperands();
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&runTool));
   return runTool(*options, programPath);

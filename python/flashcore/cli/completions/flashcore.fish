@@ -72,6 +72,7 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -s o -xka "(__fish_com
 complete -c flashcore -n '_shtab_flashcore_using compile' -l shape -x -d 'Compile the attention that these words describe in place of a file, such as '"'"'b1 h32/8 s4096 d128 bf16 causal'"'"'; they are listed below'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l explain -d 'Say on standard error what was chosen and why, what the kernel uses and what limits it'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'Write what --explain and -v say to this file as JSON; - is standard output'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l list-operands -d 'Print the operands that an attention may have, a line each, with the clause that names each, and stop'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l print-phases -x -d 'Print the IR after each phase, or after these (by number or first word), to standard error'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l print-phases-to -x -d 'Print phases into files of this directory'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l timing -d 'Print the time of each phase to standard error'

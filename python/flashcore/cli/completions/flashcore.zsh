@@ -257,6 +257,7 @@ _shtab_flashcore_compile_options=(
   "--shape[Compile the attention that these words describe in place of a file, such as \'b1 h32\/8 s4096 d128 bf16 causal\'\; they are listed below]:shape:"
   "--explain[Say on standard error what was chosen and why, what the kernel uses and what limits it]"
   "--json[Write what --explain and -v say to this file as JSON\; - is standard output]:json:_files"
+  "--list-operands[Print the operands that an attention may have, a line each, with the clause that names each, and stop]"
   "--print-phases[Print the IR after each phase, or after these (by number or first word), to standard error]:print_phases:"
   "--print-phases-to[Print phases into files of this directory]:print_phases_to:"
   "--timing[Print the time of each phase to standard error]"

@@ -50,8 +50,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     * `bias` is added to the capped score; an axis of size 1 is broadcast. A
       bias of -inf hides a key.
     * `alibi_slopes` m: alibi[i,j] = -m[h] * abs(i + seqlen_k - seqlen_q - j). What
-      is beyond the largest f32 times the smaller of 1 and scale may be -inf, but
-      for a distance of 0.
+      is beyond the largest f32 times the smaller of 1 and scale may be that, or
+      -inf, but for a distance of 0.
     * `sink_logits`: a logit a head that takes part in the softmax but has no
       value row.
     * `cu_seqlens_q`, `cu_seqlens_k`: sequences back to back on the seqlen axis
