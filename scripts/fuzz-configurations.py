@@ -546,10 +546,10 @@ class Generator:
 
     def add_alibi(self, drawn):
         """The last that came; slopes are no whole steps of large scores. Steep ones end at the largest f32 times the scale,
-        which shows in scores, and factors of a change would turn."""
+        which shows in scores and in the LSE of rows that see nothing nearer, and factors of a change would turn."""
         if any(run.kind == "large" for run in drawn.runs) or not self.chance(10):
             return drawn
-        kinds = ["masked"] if not drawn.scores and drawn.change == "none" and self.chance(30) else []
+        kinds = ["masked"] if not (drawn.scores or drawn.lse) and drawn.change == "none" and self.chance(30) else []
         runs = tuple(dataclasses.replace(run, kind=self.rng.choice([run.kind, *kinds])) for run in drawn.runs)
         return dataclasses.replace(drawn, alibi=True, runs=runs)
 

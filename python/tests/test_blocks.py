@@ -81,6 +81,11 @@ def test_lists_alone_with_causal():
     full = flashcore.BlockLists(counts * 0, indices, counts, indices, (64, 64))
     o = flashcore.attention(q, k, v, causal=True, block_mask=full)
     assert_close(o, attention(q, k, v, bias=as_bias(i // 64 == j // 64))[0])
+    # Full blocks show keys behind the query's position, at a distance that is not negative.
+    slopes = numpy.array([0.5, 0.125], numpy.float32)
+    o = flashcore.attention(q, k, v, causal=True, block_mask=full, alibi_slopes=slopes)
+    distances = -slopes[:, None, None] * abs(i - j)
+    assert_close(o, attention(q, k, v, bias=as_bias(i // 64 == j // 64) + distances)[0])
 
 
 def test_lists_of_each_head_and_length():

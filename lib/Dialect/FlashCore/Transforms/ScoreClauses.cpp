@@ -51,9 +51,9 @@ void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
         b, toI32(region.getArgument(ScoreArgument::Query)), shift, nsw);
     Value distance = arith::SubIOp::create(
         b, position, toI32(region.getArgument(ScoreArgument::Key)), nsw);
-    // Keys behind the query's position are hidden then.
+    // Keys behind the query's position are hidden then, but in full blocks.
     KeyMask mask = KeyMask::get(tile);
-    if (mask.windowRight != 0 || mask.isTopLeft)
+    if (mask.windowRight != 0 || mask.isTopLeft || tile.getFullBlockCounts())
       distance = math::AbsIOp::create(b, distance);
     distance = arith::SIToFPOp::create(b, b.getF32Type(), distance);
     Value slope = memref::LoadOp::create(
