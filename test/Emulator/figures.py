@@ -49,7 +49,7 @@ ROWS = {
              "cp.async.bulk.wait_group"],
         "`setmaxnreg`, fence, barrier: deleted, other count":
             ["setmaxnreg", "fence.mbarrier_init", "fence.proxy.async",
-             "bar.sync"],
+             "bar.sync", "bar.warp.sync"],
         "store deleted, moved, values swapped":
             ["st.global", "st.shared", "ld.shared", "stmatrix"],
         **_CHOICES,
@@ -93,6 +93,9 @@ def collect(results, strongest, subset=1, product="warp"):
     names = {group: name for name, groups in ROWS[product].items()
              for group in groups}
     for mutant, outcomes in results:
+        if mutant.group not in names:
+            sys.exit(f"figures: expects a row of ROWS['{product}'] with the "
+                     f"group '{mutant.group}', but got none")
         row = rows[names[mutant.group]]
         row["mutants"] += 1
         best = strongest(outcomes)
