@@ -125,10 +125,7 @@ static StringRef getBiasRemedy(ShapedType bias, int64_t rank) {
 }
 
 LogicalResult AttentionOp::verifyTypes() {
-  for (auto [row, rule] : llvm::enumerate(getOperandTable())) {
-    Value operand = findOperand(*this, row);
-    if (!operand)
-      continue;
+  for (auto [rule, operand] : listOperands(*this)) {
     auto type = cast<ShapedType>(operand.getType());
     int64_t rank = rule.getRank();
     StringRef remedy = rule.name == "bias" ? getBiasRemedy(type, rank) : "";
@@ -403,10 +400,8 @@ LogicalResult AttentionOp::verifyScores() {
 
 LogicalResult AttentionOp::verifyStrides() {
   // C16
-  for (auto [row, rule] : llvm::enumerate(getOperandTable())) {
-    Value operand = findOperand(*this, row);
-    auto type =
-        operand ? dyn_cast<MemRefType>(operand.getType()) : MemRefType();
+  for (auto [rule, operand] : listOperands(*this)) {
+    auto type = dyn_cast<MemRefType>(operand.getType());
     if (!type)
       continue;
     // That of a partial result moves element by element.

@@ -73,11 +73,13 @@ Value mlir::flashcore::findOperand(AttentionOp op, unsigned row) {
   llvm_unreachable("expects a row of the table");
 }
 
-void mlir::flashcore::visitOperands(
-    AttentionOp op, function_ref<void(const OperandInfo &, Value)> visit) {
+SmallVector<std::pair<OperandInfo, Value>>
+mlir::flashcore::listOperands(AttentionOp op) {
+  SmallVector<std::pair<OperandInfo, Value>> operands;
   for (auto [row, info] : llvm::enumerate(kTable))
     if (Value value = findOperand(op, row))
-      visit(info, value);
+      operands.emplace_back(info, value);
+  return operands;
 }
 
 static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }

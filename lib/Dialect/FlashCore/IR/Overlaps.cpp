@@ -57,10 +57,9 @@ mlir::flashcore::checkOutputsApart(AttentionOp op,
   // Of two that are written, messages name the first.
   SmallVector<NamedOperand> operands;
   for (Access access : {Access::Written, Access::Updated, Access::Read})
-    visitOperands(op, [&](const OperandInfo &row, Value value) {
+    for (auto [row, value] : listOperands(op))
       if (getAccess(row) == access)
         operands.push_back({row.name, value, access});
-    });
   for (Value tensor : op.getCapturedTensors())
     operands.push_back({"a tensor that a region reads", tensor});
   return check(op, operands, share);

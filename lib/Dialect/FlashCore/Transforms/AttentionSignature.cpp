@@ -62,12 +62,12 @@ static KernelTensor getTensor(AttentionOp op, const OperandInfo &row,
 /// Query, key and value, then outputs, then all others.
 static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   SmallVector<KernelTensor> outputs, others;
-  visitOperands(op, [&](const OperandInfo &row, Value value) {
+  for (auto [row, value] : listOperands(op)) {
     if (row.role == OperandInfo::Role::Tile)
-      return;
+      continue;
     bool isOutput = row.role == OperandInfo::Role::Output;
     (isOutput ? outputs : others).push_back(getTensor(op, row, value));
-  });
+  }
   // Query is turned in a copy.
   others.front().isCopied = static_cast<bool>(op.getRotaryCos());
   for (auto [i, value] : llvm::enumerate(op.getCapturedTensors())) {

@@ -82,10 +82,9 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
            << ", which this version cannot lower yet";
   if (failed(checkRegions(op)))
     return failure();
-  for (auto [row, info] : llvm::enumerate(getOperandTable()))
-    if (Value value = findOperand(op, row))
-      if (failed(checkOperand(op, info, value)))
-        return failure();
+  for (auto [row, value] : listOperands(op))
+    if (failed(checkOperand(op, row, value)))
+      return failure();
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
     if (dim > 256)

@@ -59,9 +59,8 @@ ArrayRef<OperandInfo> getOperandTable();
 /// The value of a row, by its position; null where the op has none.
 Value findOperand(AttentionOp op, unsigned row);
 
-/// Calls `visit` with each row and value of the operands that the op has.
-void visitOperands(AttentionOp op,
-                   function_ref<void(const OperandInfo &, Value)> visit);
+/// The operands that the op has, with their rows.
+SmallVector<std::pair<OperandInfo, Value>> listOperands(AttentionOp op);
 
 /// Checks which operands come with each other, by the table, but for what no
 /// kernel is made for yet.
