@@ -30,7 +30,7 @@ using namespace mlir::flashcore;
 #define GET_OP_CLASSES
 #include "flashcore/Dialect/FlashCore/IR/FlashCoreOps.cpp.inc"
 
-void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
+void AttentionOp::build(OpBuilder &, OperationState &state, Value query,
                         Value key, Value value, Value output, Value lse) {
   SmallVector<Type, 2> results;
   for (Value init : {output, lse})
