@@ -105,9 +105,13 @@ std::vector<gpu::GPUModuleOp> mlir::flashcore::findKernels(ModuleOp module) {
     // few queries have kernels of their own, those of others stand beside them.
     if (!description || !description.contains("tensors"))
       return;
-    auto queries = description.getAs<DictionaryAttr>("queries");
-    if (!queries || isa<UnitAttr>(queries.get("most")))
-      kernels.push_back(kernel->getParentOfType<gpu::GPUModuleOp>());
+    auto module = kernel->getParentOfType<gpu::GPUModuleOp>();
+    auto first = llvm::find_if(module.getOps(), [](Operation &op) {
+      auto each = op.getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
+      return each && each.contains("tensors");
+    });
+    if (&*first == kernel)
+      kernels.push_back(module);
   });
   return kernels;
 }

@@ -34,7 +34,7 @@ namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kBundleFormat = "flashcore-bundle";
-static constexpr int64_t kBundleVersion = 10;
+static constexpr int64_t kBundleVersion = 11;
 
 /// Attributes have a one-to-one JSON form; `unit` is a value that is known at
 /// run time only.
@@ -97,59 +97,46 @@ static json::Object describeKernel(const BundleKernel &kernel) {
   json::Object result{
       {"name", kernel.name},
       {"block", json::Array{toJSON(description.get("threads")), 1, 1}},
-      {"grid", json::Array{toJSON(description.get("grid")), json::Array(),
-                           json::Array()}},
+      {"grid", json::Array{toJSON(description.get("grid")), "1", "1"}},
       {"dynamic_shared_memory", toJSON(description.get("shared_memory"))},
       {"arguments", toJSON(description.get("arguments"))}};
-  for (llvm::StringRef key : {"max_blocks_per_sm", "queries"})
-    if (Attribute value = description.get(key))
-      result[key] = toJSON(value);
+  if (Attribute when = description.get("when"))
+    result["when"] = toJSON(when);
   return result;
 }
 
-/// What is the same for all schedules of an attention.
-static json::Object describeAttention(ArrayRef<BundleKernel> kernels) {
-  DictionaryAttr attention = getMainKernel(kernels).description;
-  json::Object problem;
-  for (llvm::StringRef key : {"softmax_scale", "causal", "window_left",
-                              "window_right", "softcap", "dims"})
-    problem[key] = toJSON(attention.get(key));
-  for (llvm::StringRef key :
-       {"dropout", "block_size", "score", "mask", "scores_stage", "rotary"})
-    if (Attribute optional = attention.get(key))
-      problem[key] = toJSON(optional);
-  return json::Object{{"version", kBundleVersion},
-                      {"attention", std::move(problem)},
-                      {"tensors", toJSON(attention.get("tensors"))}};
+/// What is the same for all schedules of an op.
+static json::Object describeOp(ArrayRef<BundleKernel> kernels) {
+  DictionaryAttr op = getMainKernel(kernels).description;
+  return json::Object{
+      {"version", kBundleVersion},
+      {"ops",
+       json::Array{json::Object{{"op", toJSON(op.get("op"))},
+                                {"attributes", toJSON(op.get("attributes"))}}}},
+      {"sizes", toJSON(op.get("sizes"))},
+      {"tensors", toJSON(op.get("tensors"))}};
 }
 
-/// `value`, which is for the calls of one of the kernels.
-static json::Value describeOf(Attribute value, DictionaryAttr kernel) {
-  json::Value result = toJSON(value);
-  if (Attribute queries = kernel.get("queries"))
-    (*result.getAsObject())["queries"] = toJSON(queries);
-  return result;
-}
-
-/// What it takes to launch the kernels of an attention, in whatever file they
-/// are.
+/// What it takes to launch the kernels of an op, in whatever file they are.
 static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
-  json::Array kernels, workspace, keySplits;
+  json::Array kernels, workspace, values;
   for (const BundleKernel &kernel : bundleKernels) {
     DictionaryAttr description = kernel.description;
     kernels.push_back(describeKernel(kernel));
     if (auto terms = description.getAs<ArrayAttr>("workspace"))
-      for (Attribute term : terms)
-        workspace.push_back(describeOf(term, description));
-    if (Attribute formula = description.get("key_splits"))
-      keySplits.push_back(describeOf(formula, description));
+      for (Attribute bytes : terms) {
+        json::Object term{{"bytes", toJSON(bytes)}};
+        if (Attribute when = description.get("when"))
+          term["when"] = toJSON(when);
+        workspace.push_back(std::move(term));
+      }
+    if (auto numbers = description.getAs<ArrayAttr>("values"))
+      for (Attribute number : numbers)
+        values.push_back(toJSON(number));
   }
-  json::Object launch{
-      {"workspace", json::Object{{"bytes", std::move(workspace)}}},
-      {"kernels", std::move(kernels)}};
-  if (!keySplits.empty())
-    launch["key_splits"] = std::move(keySplits);
-  return launch;
+  return json::Object{{"values", std::move(values)},
+                      {"workspace", std::move(workspace)},
+                      {"kernels", std::move(kernels)}};
 }
 
 const BundleKernel &
@@ -171,13 +158,14 @@ mlir::flashcore::getBundleKernels(gpu::GPUModuleOp module) {
 }
 
 bool mlir::flashcore::isAttention(ArrayRef<BundleKernel> kernels) {
-  return !kernels.front().description.contains("op");
+  auto op = getMainKernel(kernels).description.getAs<StringAttr>("op");
+  return op && op.getValue() == "attention";
 }
 
 std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
-  if (kernels.empty() || !isAttention(kernels))
+  if (kernels.empty() || !getMainKernel(kernels).description.contains("op"))
     return {};
-  json::Object launch = describeAttention(kernels);
+  json::Object launch = describeOp(kernels);
   for (auto &[key, value] : describeLaunch(kernels))
     launch[key] = std::move(value);
   CNumbers numbers;
@@ -190,7 +178,7 @@ json::Object mlir::flashcore::describeMerge(const BundleVariant &variant) {
   const BundleKernel &kernel = variant.kernels.front();
   return json::Object{{"chip", variant.chip},
                       {"kernel", describeKernel(kernel)},
-                      {"dims", toJSON(kernel.description.get("dims"))},
+                      {"sizes", toJSON(kernel.description.get("sizes"))},
                       {"tensors", toJSON(kernel.description.get("tensors"))}};
 }
 
@@ -239,7 +227,7 @@ static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
   json::Array described;
   for (const BundleVariant &variant : variants)
     described.push_back(describeVariant(variants, variant));
-  json::Object manifest = describeAttention(variants.front().kernels);
+  json::Object manifest = describeOp(variants.front().kernels);
   manifest["format"] = kBundleFormat;
   manifest["compiler"] =
       "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING;
@@ -250,8 +238,6 @@ static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
 std::vector<BundleFile>
 mlir::flashcore::makeBundle(ArrayRef<BundleVariant> variants) {
   std::vector<BundleFile> files;
-  if (!isAttention(variants.front().kernels))
-    return files;
   for (const BundleVariant &variant : variants) {
     files.push_back({getPTXName(variants, variant), variant.ptx});
     for (const Cubin &cubin : variant.cubins)
@@ -395,9 +381,6 @@ llvm::Error mlir::flashcore::writeBundle(llvm::StringRef path,
 
 llvm::Error mlir::flashcore::writeBundleFiles(llvm::StringRef bundle,
                                               ArrayRef<BundleFile> files) {
-  if (files.empty())
-    return makeError(bundle, "bundles are of attentions, and a flashcore.merge "
-                             "is none; compile it to PTX or a cubin");
   // A link to a bundle stays a link: what it points to is replaced.
   llvm::SmallString<128> path(bundle);
   while (path.size() > 1 && llvm::sys::path::is_separator(path.back()))

@@ -153,11 +153,14 @@ bool mlir::flashcore::isWorthRunning(llvm::StringRef pass,
 }
 
 bool mlir::flashcore::seesOneKey(DictionaryAttr kernel) {
+  auto attributes = kernel.getAs<DictionaryAttr>("attributes");
+  if (!attributes)
+    return false;
   auto isZero = [&](StringRef name) {
-    auto keys = kernel.getAs<IntegerAttr>(name);
+    auto keys = attributes.getAs<IntegerAttr>(name);
     return keys && keys.getInt() == 0;
   };
-  auto causal = kernel.getAs<StringAttr>("causal");
+  auto causal = attributes.getAs<StringAttr>("causal");
   return isZero("window_left") &&
          (isZero("window_right") || (causal && causal == "bottom_right"));
 }

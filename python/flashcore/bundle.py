@@ -16,9 +16,10 @@ import copy
 import json
 import math
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 __all__ = [
     "Argument",
@@ -31,15 +32,12 @@ __all__ = [
     "TensorMap",
 ]
 
-VERSION = 10
+VERSION = 11
 WORKSPACE = "workspace"
 
 Sizes = Mapping[str, int]
-#: The least and the most query rows of a sequence; None is unbounded.
-Queries = Tuple[int, Optional[int]]
 #: Strides, and the offset of the first element, of a tensor; in elements.
 Layout = Tuple[Sequence[int], int]
-Factors = Sequence[Mapping[str, Any]]
 
 
 class BundleError(ValueError):
@@ -223,8 +221,9 @@ class Kernel:
     block: threads.
     dynamic_shared_memory: bytes a block.
     resources: what ptxas said; None if it did not run.
-    queries: the least and the most query rows of a sequence in calls that launch it,
-        of sequences back to back the mean; None is unbounded.
+    grid_expressions: blocks in each direction, as docs/Bundle.md says; of a persistent
+        kernel they name "multiprocessors".
+    when: the expression that says whether a call launches it; None for all.
     source: the file that says all this, or "the PTX".
     """
 
@@ -233,9 +232,8 @@ class Kernel:
     dynamic_shared_memory: int
     arguments: Tuple[Argument, ...]
     resources: Optional[Resources]
-    grid_factors: Tuple[Factors, ...]
-    max_blocks_per_sm: Optional[int]
-    queries: Queries = (0, None)
+    grid_expressions: Tuple[str, ...]
+    when: Optional[str] = None
     source: str = field(default="the PTX", compare=False, repr=False)
 
     @staticmethod
@@ -249,8 +247,7 @@ class Kernel:
             arguments,
             Resources.read(said.get("resources")),
             tuple(said["grid"]),
-            said.get("max_blocks_per_sm"),
-            _read_queries(said),
+            said.get("when"),
             source,
         )
 
@@ -262,10 +259,13 @@ class Kernel:
 
     def grid(self, sizes: Sizes, multiprocessors: Optional[int] = None) -> Tuple[int, ...]:
         """Blocks; those of a persistent kernel follow the device's multiprocessors."""
-        x, *others = (_evaluate(factors, sizes) for factors in self.grid_factors)
-        if self.max_blocks_per_sm and multiprocessors is not None:
-            x = min(x, self.max_blocks_per_sm * multiprocessors)
-        return (x, *others)
+        known = _UNKNOWN_MULTIPROCESSORS if multiprocessors is None else multiprocessors
+        numbers = {**sizes, "multiprocessors": known}
+        return tuple(evaluate(blocks, numbers) for blocks in self.grid_expressions)
+
+    def runs(self, sizes: Sizes) -> bool:
+        """Whether a call of these sizes launches it."""
+        return self.when is None or bool(evaluate(self.when, sizes))
 
     def values(self, sizes: Sizes, layouts: Mapping[str, Layout]) -> Tuple[Value, ...]:
         """The arguments in order: numbers, the names of the tensors whose pointers
@@ -377,9 +377,14 @@ class Bundle:
         return str(self._variant["ptx"]["fnv1a64"])
 
     @property
+    def op(self) -> str:
+        """What the kernels compute: "attention"."""
+        return str(self.manifest["ops"][0]["op"])
+
+    @property
     def attention(self) -> Mapping[str, Any]:
         """Scale, mask and softcap; ``dims`` has the sizes, None where they are open."""
-        return self.manifest["attention"]  # type: ignore[no-any-return]
+        return {**self.manifest["ops"][0]["attributes"], "dims": self.manifest["sizes"]}
 
     @property
     def tensors(self) -> Dict[str, Tensor]:
@@ -394,9 +399,9 @@ class Bundle:
 
     def sizes(self, **chosen: int) -> Dict[str, int]:
         """All sizes: those that the bundle fixes, which ``chosen`` may repeat, and
-        those that it leaves open, which it must have. ``key_splits`` follows from
-        the others, where there is a formula for it, and so do the numbers of blocks
-        of lists, which may be larger."""
+        those that it leaves open, which it must have. Values that the manifest computes
+        of them are there, too, and so are the numbers of blocks of lists, which may be
+        larger."""
         known = self.attention["dims"]
         sizes = {**known, **chosen}
         blocks = zip(("query_blocks", "key_blocks"), ("seqlen_q", "seqlen_k"), (0, 1))
@@ -410,8 +415,9 @@ class Bundle:
                 raise BundleError(
                     f"'{self.path}' was compiled for {name} {known[name]}, but got {size}"
                 )
-        formulas = self._variant.get("key_splits")
-        return {**sizes, "key_splits": _key_splits(formulas, sizes)} if formulas else sizes
+        for value in self._variant["values"]:
+            sizes[value["name"]] = evaluate(value["is"], sizes)
+        return sizes
 
     def emulator_copies(self, sizes: Sizes, fill: str) -> Dict[str, str]:
         """The ``--arg`` of flashcore-emu for each copy in the workspace, as a buffer of its own."""
@@ -427,9 +433,9 @@ class Bundle:
 
     def workspace_bytes(self, sizes: Sizes) -> int:
         return sum(
-            term["bytes"] * _evaluate(term["factors"], sizes)
-            for term in self._variant["workspace"]["bytes"]
-            if _is_in(_read_queries(term), sizes)
+            evaluate(term["bytes"], sizes)
+            for term in self._variant["workspace"]
+            if evaluate(term.get("when", "1"), sizes)
         )
 
     def launches(
@@ -455,7 +461,7 @@ class Bundle:
                 kernel.values(sizes, places),
             )
             for kernel in self.kernels
-            if _is_in(kernel.queries, sizes)
+            if kernel.runs(sizes)
         ]
 
 
@@ -525,47 +531,68 @@ def chip_number(chip: str) -> int:
     return int("".join(filter(str.isdigit, chip)))
 
 
-def _read_queries(said: Mapping[str, Any]) -> Queries:
-    """Of what is for some calls only."""
-    queries = said.get("queries", {"least": 0, "most": None})
-    return queries["least"], queries["most"]
+#: For a host that does not know them: more than there are blocks.
+_UNKNOWN_MULTIPROCESSORS = 1 << 30
+
+_WORDS = re.compile(r"[A-Za-z0-9_$%]+|[<>=!]=|\S")
+#: Operators by how strongly they bind, the weakest first.
+_OPERATORS: Sequence[Mapping[str, Callable[[int, int], int]]] = (
+    {"and": lambda a, b: int(bool(a and b))},
+    {
+        "<=": lambda a, b: int(a <= b),
+        ">=": lambda a, b: int(a >= b),
+        "<": lambda a, b: int(a < b),
+        ">": lambda a, b: int(a > b),
+        "==": lambda a, b: int(a == b),
+        "!=": lambda a, b: int(a != b),
+    },
+    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
+    {
+        "*": lambda a, b: a * b,
+        "floordiv": lambda a, b: a // b,
+        "ceildiv": lambda a, b: -(-a // b),
+    },
+)
 
 
-def _is_in(queries: Queries, sizes: Sizes) -> bool:
-    least, most = queries
-    if most is None:
-        return least == 0 or _queries(sizes) >= least
-    return least <= _queries(sizes) <= most
+def evaluate(expression: str, numbers: Sizes) -> int:
+    """The value of an expression of docs/Bundle.md, such as "(seqlen_q ceildiv 64) * batch".
+
+    numbers: has what it names.
+
+    Raises BundleError for what is no expression, or names something else.
+    """
+    words = _WORDS.findall(expression)
+    try:
+        value = _read_operators(words, 0, numbers)
+    except (IndexError, KeyError, ValueError, ZeroDivisionError) as error:
+        raise BundleError(f"cannot evaluate '{expression}': {error}") from None
+    if words:
+        raise BundleError(f"cannot evaluate '{expression}': '{words[0]}' is left over")
+    return value
 
 
-def _sequences(sizes: Sizes) -> int:
-    """Batch entries, or sequences that lie back to back."""
-    return max(sizes["cu_seqlens"] - 1, 1) if "cu_seqlens" in sizes else sizes["batch"]
+def _read_operators(words: List[str], level: int, numbers: Sizes) -> int:
+    if level == len(_OPERATORS):
+        return _read_value(words, numbers)
+    value = _read_operators(words, level + 1, numbers)
+    while words and words[0] in _OPERATORS[level]:
+        operator = _OPERATORS[level][words.pop(0)]
+        value = operator(value, _read_operators(words, level + 1, numbers))
+    return value
 
 
-def _queries(sizes: Sizes) -> int:
-    """Query rows of a sequence: of those back to back the mean, rounded up."""
-    return -(-sizes["seqlen_q"] // _sequences(sizes)) if "cu_seqlens" in sizes else sizes["seqlen_q"]
-
-
-def _key_splits(formulas: Sequence[Mapping[str, Any]], sizes: Sizes) -> int:
-    """How many blocks share a query tile."""
-    keys = sizes.get("seqlen_k", sizes.get("page_size", 1) * sizes.get("pages_per_sequence", 1))
-    for said in formulas:
-        if _is_in(_read_queries(said), sizes):
-            tiles = -(-_queries(sizes) // said["rows"]) * _sequences(sizes)
-            tiles *= sizes["heads_q"] // said["heads"]
-            splits: int = min(said["blocks"] // max(tiles, 1), keys // said["keys"], said["most"])
-            return max(splits, 1)
-    return 1
-
-
-def _evaluate(factors: Factors, sizes: Sizes) -> int:
-    """A product of ceil(size / tile), some with the size ``plus`` more, and of
-    counts that no size changes."""
-    return math.prod(
-        factor["count"]
-        if "count" in factor
-        else -(-sizes[factor["dim"]] // factor["tile"]) + sizes.get(factor.get("plus", ""), 0)
-        for factor in factors
-    )
+def _read_value(words: List[str], numbers: Sizes) -> int:
+    word = words.pop(0)
+    if word == "-":
+        return -_read_value(words, numbers)
+    if word.isdigit():
+        return int(word)
+    if word not in ("(", "min", "max"):
+        return numbers[word]
+    if word != "(":
+        words.pop(0)
+    values = [_read_operators(words, 0, numbers)]
+    while words.pop(0) == ",":
+        values.append(_read_operators(words, 0, numbers))
+    return max(values) if word == "max" else min(values)

@@ -19,7 +19,7 @@ def described_launch(
         raise ValueError("expects a grid: the PTX does not say how it is launched")
     if not isinstance(args, Mapping):
         raise TypeError("expects arrays by the names of tensors where the grid is None")
-    if len(launch["kernels"]) != 1 or launch["workspace"]["bytes"]:
+    if len(launch["kernels"]) != 1 or launch["workspace"]:
         raise ValueError(
             "expects PTX of one kernel without workspace where the grid is None; run "
             "flashcore-emu on the file"
@@ -28,7 +28,7 @@ def described_launch(
     names = [tensor.name for tensor in tensors]
     if sorted(args) != sorted(names):
         raise ValueError(f"expects arrays {', '.join(names)}, but got {', '.join(args)}")
-    sizes = _bind_sizes(launch["attention"]["dims"], tensors, args)
+    sizes = _bind_sizes(launch["sizes"], tensors, args)
     kernel = Kernel.read(launch["kernels"][0])
     values = kernel.values(sizes, {tensor.name: tensor.layout(sizes) for tensor in tensors})
     if any(isinstance(value, TensorMap) for value in values):

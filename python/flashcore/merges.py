@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 import sys
-from dataclasses import dataclass
+import tempfile
+from collections import OrderedDict
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core, kernels
 from flashcore.arrays import (
-    CPU, CUDA_HOST, LEGACY_STREAM, SHORT, Library, contiguous_strides, dense, device_kind,
+    CPU, CUDA_HOST, LEGACY_STREAM, SHORT, contiguous_strides, dense, device_kind,
     library_of, name_of_device, run_on_stream, stream_for,
 )  # fmt: skip
-from flashcore.bundle import Kernel
 from flashcore.errors import Error, GradientError, UnsupportedError, no_backward, not_loaded
 from flashcore.kinds import expect_one_of
 from flashcore.problem import row_step
@@ -175,6 +175,7 @@ def _check(
 
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+_RESULTS = "o", "lse"
 
 
 def _has_rows(view: "_core.View") -> bool:
@@ -201,13 +202,10 @@ class _Key(NamedTuple):
     has_sinks: bool
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    kernel: Kernel
-    module: "_core.Module"
-
-
-_loaded: Dict[_Key, _Loaded] = {}
+_modules: Dict[_Key, "_core.Module"] = {}
+_plans: "OrderedDict[Tuple[Any, ...], _core.Plan]" = OrderedDict()
+#: Of the calls that were made last.
+_MOST_PLANS = 256
 
 
 def _source(key: _Key) -> str:
@@ -232,23 +230,50 @@ def _source(key: _Key) -> str:
     )
 
 
-def _load(target: "_core.Device", key: _Key) -> _Loaded:
+def _load(target: "_core.Device", key: _Key) -> "_core.Module":
     """The kernel on a device, compiled in each process: it is small."""
 
-    def make() -> _Loaded:
+    def make() -> "_core.Module":
         from flashcore.compiler import compile
 
         compilation = compile(_source(key), chip=kernels.chip_for(target))
-        kernel = Kernel.read(compilation.report["merges"][0]["kernel"])
-        x, y, z = kernel.block
-        module = target.load_ptx(
-            compilation.ptx(), kernel.name, (x, y, z), kernel.dynamic_shared_memory
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "merge.fcb")
+            compilation.write_bundle(path)
+            module = target.load(_core.load_bundle(path))
         kernels.statistics.compiled += 1
         kernels.statistics.loaded += 1
-        return _Loaded(kernel, module)
+        return module
 
-    return kernels.once(key, _loaded, make)
+    return kernels.once(key, _modules, make)
+
+
+def _plan(
+    target: "_core.Device", layout: str, views: "Dict[str, _core.View]", is_capturing: bool
+) -> "_core.Plan":
+    """The call with these sizes and strides; a plan is kept for the next one like it."""
+    specs = tuple(
+        (name, _BYTES[view.dtype], name in _RESULTS, *_axes(name, view, layout))
+        for name, view in views.items()
+    )
+    o = views["o"]
+    key = _Key(id(target), o.dtype, o.shape[-1], "sink_logits" in views)
+    if is_capturing and key not in _modules:
+        raise Error(not_loaded("flashcore.merge"))
+    found = _plans.get((key, specs))
+    if found is None:
+        found = _load(target, key).plan(specs)
+        while len(_plans) >= _MOST_PLANS:
+            _plans.popitem(last=False)
+        _plans[key, specs] = found
+    return found
+
+
+def _axes(name: str, view: "_core.View", layout: str) -> Tuple[Sizes, Sizes]:
+    """Sizes and strides in the kernel's order."""
+    if name not in ("outputs", "o"):
+        return view.shape, view.strides
+    return _reorder(view.shape, layout), _reorder(view.strides, layout)
 
 
 # Running --------------------------------------------------------------------
@@ -275,11 +300,22 @@ def _run(
     lse = library.empty(outputs, sizes.rows, contiguous_strides(sizes.rows), "float32")
     if 0 in sizes.rows:
         return o, lse
-    arrays = {"outputs": outputs, "lses": lses, "o": o, "lse": lse, "sink_logits": sinks}
-    if views[0].device[0] in (CPU, CUDA_HOST):
-        _run_on_host(library, kind, sizes, layout, arrays)
+    arrays = {"outputs": outputs, "lses": lses, "sink_logits": sinks, "o": o, "lse": lse}
+    on_host = views[0].device[0] in (CPU, CUDA_HOST)
+    if on_host:
+        target, used = kernels.device(kind), None
     else:
-        _run_on_device(library, views[0].device[1], sizes, layout, arrays, stream)
+        index = views[0].device[1]
+        used = stream_for(library, outputs, index, stream, "in a merge of arrays")
+        target = kernels.device("cuda", index)
+    given = {name: _core.view(x, used) for name, x in arrays.items() if x is not None}
+    plan = _plan(target, layout, given, not on_host and library.is_capturing())
+    pointers = [view.pointer for view in given.values()]
+    if on_host:
+        plan.run_on_host(pointers)
+    else:
+        # In the stream in use, which may be capturing a graph.
+        plan.launch(pointers, 0, used or LEGACY_STREAM)
     return o, lse
 
 
@@ -289,76 +325,3 @@ def _dense(name: str, array: Any, stream: Any) -> Any:
         return None
     view = _core.view(array, stream, name)
     return array if view.strides == contiguous_strides(view.shape) else dense(name, array)
-
-
-def _arguments(
-    kernel: Kernel,
-    sizes: _Sizes,
-    layout: str,
-    views: "Dict[str, _core.View]",
-    pointers: Dict[str, int],
-) -> Tuple[int, ...]:
-    layouts = {
-        name: (_reorder(view.strides, layout) if name in ("outputs", "o") else view.strides, 0)
-        for name, view in views.items()
-    }
-    values = kernel.values(sizes._asdict(), layouts)
-    return tuple(value if isinstance(value, int) else pointers[str(value)] for value in values)
-
-
-def _launch(loaded: _Loaded, sizes: _Sizes, arguments: Tuple[int, ...], stream: int) -> None:
-    x, y, z = loaded.kernel.grid(sizes._asdict())
-    loaded.module.launch(0, (x, y, z), arguments, stream)
-
-
-def _run_on_device(
-    library: Library, index: int, sizes: _Sizes, layout: str, arrays: Dict[str, Any], stream: Any
-) -> None:
-    """In the stream in use, which may be capturing a graph."""
-    used = stream_for(library, arrays["outputs"], index, stream, "in a merge of arrays")
-    target = kernels.device("cuda", index)
-    views = {name: _core.view(x, used) for name, x in arrays.items() if x is not None}
-    key = _Key(id(target), views["o"].dtype, sizes.head_dim_v, "sink_logits" in views)
-    if library.is_capturing() and key not in _loaded:
-        raise Error(not_loaded("flashcore.merge"))
-    loaded = _load(target, key)
-    pointers = {name: view.pointer for name, view in views.items()}
-    arguments = _arguments(loaded.kernel, sizes, layout, views, pointers)
-    _launch(loaded, sizes, arguments, used or LEGACY_STREAM)
-
-
-def _run_on_host(
-    library: Library, kind: str, sizes: _Sizes, layout: str, arrays: Dict[str, Any]
-) -> None:
-    """On a device that has memory of its own, where each array is as large as it is."""
-    target = kernels.device(kind)
-    results = "o", "lse"
-    for name in ("outputs", "lses"):
-        view = _core.view(arrays[name], None)
-        if view.strides != contiguous_strides(view.shape):
-            arrays[name] = dense(name, arrays[name])
-    views = {name: _core.view(x, None) for name, x in arrays.items() if x is not None}
-    key = _Key(id(target), views["o"].dtype, sizes.head_dim_v, "sink_logits" in views)
-    loaded = _load(target, key)
-    pointers: Dict[str, int] = {}
-    try:
-        for name, view in views.items():
-            pointers[name] = target.allocate(_bytes_of(view))
-            if name not in results:
-                target.copy_to_device(
-                    pointers[name], ctypes.string_at(view.pointer, _bytes_of(view))
-                )
-        _launch(loaded, sizes, _arguments(loaded.kernel, sizes, layout, views, pointers), 0)
-        for name in results:
-            data = target.copy_to_host(pointers[name], _bytes_of(views[name]))
-            ctypes.memmove(views[name].pointer, data, len(data))
-    finally:
-        for pointer in pointers.values():
-            target.free(pointer)
-
-
-def _bytes_of(view: "_core.View") -> int:
-    count = _BYTES[view.dtype]
-    for size in view.shape:
-        count *= size
-    return count

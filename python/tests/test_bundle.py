@@ -31,11 +31,7 @@ def kernel(name, grid, arguments, shared=0, **more):
 
 PART = kernel(
     "part",
-    [
-        [{"dim": "seqlen_q", "tile": 64}, {"count": 8}],
-        [{"dim": "seqlen_k", "tile": 64}],
-        [],
-    ],
+    ["(seqlen_q ceildiv 64) * 8", "seqlen_k ceildiv 64", "1"],
     [
         {"kind": "pointer", "tensor": "q"},
         {"kind": "pointer", "tensor": "workspace"},
@@ -45,24 +41,21 @@ PART = kernel(
     ],
     shared=1024,
 )
-MERGE = kernel("merge", [[{"dim": "batch", "tile": 1}], [], []], [{"kind": "pointer", "tensor": "o"}])
+MERGE = kernel("merge", ["batch", "1", "1"], [{"kind": "pointer", "tensor": "o"}])
 VARIANT = {
     "chip": "sm_89",
     "assembler": None,
     "ptx": {"file": "kernels.ptx", "bytes": 1, "fnv1a64": "0" * 16},
     "cubins": [{"chip": "sm_90", "file": "kernels.sm_90.cubin"}],
-    "workspace": {
-        "bytes": [
-            {"bytes": 4, "factors": [{"dim": "seqlen_q", "tile": 64}]},
-            {"bytes": 16, "factors": [{"count": 8}, {"dim": "batch", "tile": 1}]},
-        ]
-    },
+    "values": [],
+    "workspace": [{"bytes": "(seqlen_q ceildiv 64) * 4"}, {"bytes": "16 * 8 * batch"}],
     "kernels": [PART, MERGE],
 }
 MANIFEST = {
     "format": "flashcore-bundle",
-    "version": 10,
-    "attention": {"dims": DIMS},
+    "version": 11,
+    "ops": [{"op": "attention", "attributes": {}}],
+    "sizes": DIMS,
     "tensors": [
         tensor("q", "input", ["batch", "seqlen_q"]),
         tensor("o", "output", ["1", "seqlen_q"]),
@@ -95,13 +88,14 @@ def test_launches(make):
 
 @pytest.mark.parametrize("multiprocessors, blocks", [(3, 6), (132, 16), (None, 16)])
 def test_persistent_kernels_follow_the_device(make, multiprocessors, blocks):
-    bundle = make(kernels=[{**PART, "max_blocks_per_sm": 2}, MERGE])
+    grid = ["min((seqlen_q ceildiv 64) * 8, multiprocessors * 2)", *PART["grid"][1:]]
+    bundle = make(kernels=[{**PART, "grid": grid}, MERGE])
     first, second = bundle.launches(bundle.sizes(seqlen_k=130), multiprocessors=multiprocessors)
     assert first.grid == (blocks, 3, 1) and second.grid == (2, 1, 1)
 
 
-FORMULA = {"most": 8, "blocks": 12, "rows": 64, "heads": 4, "keys": 100}
-FEW = {"queries": {"least": 0, "most": 100}}
+SPLITS = "max(1, min(8, 12 floordiv max(1, (seqlen_q ceildiv 64) * batch), seqlen_k floordiv 100))"
+FEW = {"when": "seqlen_q <= 100"}
 
 
 @pytest.mark.parametrize(
@@ -111,13 +105,14 @@ FEW = {"queries": {"least": 0, "most": 100}}
 def test_parts_follow_the_sizes(make, keys, splits):
     part = kernel(
         "part",
-        [[{"dim": "key_splits", "tile": 1}], [], []],
+        ["key_splits", "1", "1"],
         [{"kind": "size", "dim": "key_splits"}],
         **FEW,
     )
-    others = kernel("others", [[], [], []], [], queries={"least": 101, "most": None})
-    workspace = {"bytes": [{"bytes": 4, "factors": [{"dim": "key_splits", "tile": 1}], **FEW}]}
-    bundle = make(kernels=[others, part], key_splits=[{**FORMULA, **FEW}], workspace=workspace)
+    others = kernel("others", ["1", "1", "1"], [], when="seqlen_q >= 101")
+    workspace = [{"bytes": "4 * key_splits", **FEW}]
+    values = [{"name": "key_splits", "is": SPLITS}]
+    bundle = make(kernels=[others, part], values=values, workspace=workspace)
     sizes = bundle.sizes(seqlen_k=keys)
     assert sizes["key_splits"] == splits
     (launch,) = bundle.launches(sizes)
@@ -126,8 +121,24 @@ def test_parts_follow_the_sizes(make, keys, splits):
     many = {**sizes, "seqlen_q": 101}
     assert [launch.kernel.name for launch in bundle.launches(many)] == ["others"]
     assert bundle.workspace_bytes(many) == 0
-    # Of sequences back to back the mean counts.
-    assert len(bundle.launches({**many, "cu_seqlens": 3})) == 1
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("a ceildiv 2", 4), ("a floordiv 2", 3), ("a + 2 * 3 - 1", 12), ("-a ceildiv 2 * 3", -9),
+        ("(a + 2) * 3", 27), ("min(a, 3, b)", 2), ("max(1, min(a, b))", 2), ("a - b - 1", 4),
+        ("a >= 7 and b < 2", 0), ("a > 6 and b <= 2", 1), ("a == 7", 1), ("a != 7", 0),
+    ],
+)  # fmt: skip
+def test_expressions(text, value):
+    assert module.evaluate(text, {"a": 7, "b": 2}) == value
+
+
+@pytest.mark.parametrize("text", ["", "a +", "a b", "(a", "min(a", "c", "a ** 2", "a floordiv 0", "2a"])
+def test_what_is_no_expression(text):
+    with pytest.raises(BundleError, match="cannot evaluate"):
+        module.evaluate(text, {"a": 7, "b": 2})
 
 
 def test_sizes(make):
@@ -138,8 +149,8 @@ def test_sizes(make):
 
 
 def test_other_files(make, tmp_path):
-    with pytest.raises(BundleError, match="version 10, but got flashcore-bundle of version 11"):
-        make(manifest={"version": 11})
+    with pytest.raises(BundleError, match="version 11, but got flashcore-bundle of version 10"):
+        make(manifest={"version": 10})
     with pytest.raises(BundleError, match="cannot read"):
         Bundle(tmp_path / "none")
     (tmp_path / "manifest.json").write_text("{")

@@ -113,12 +113,24 @@ def test_sizes_of_a_call(parts):
     run(made, outputs, lses, sizes=(2, 3, 4, parts, *strides))
 
 
-def test_a_merge_has_no_bundle(tmp_path):
+def test_a_merge_has_a_bundle(tmp_path):
     made = flashcore.compile(
         source(
             "memref<2x1x2x3x64xf16>", "memref<2x1x2x3xf32>", "memref<1x2x3x64xf16>",
             "memref<1x2x3xf32>",
         )
     )  # fmt: skip
-    with pytest.raises(flashcore.Error, match="bundles are of attentions"):
-        made.write_bundle(tmp_path / "merge.fcb")
+    made.write_bundle(tmp_path / "merge.fcb")
+    bundle = flashcore.Bundle(tmp_path / "merge.fcb")
+    (launch,) = bundle.launches(bundle.sizes())
+    assert bundle.op == "merge" and launch.grid == (6, 1, 1)
+    assert list(bundle.tensors) == ["outputs", "lses", "o", "lse"]
+    plan = flashcore.open_device("emulator").load(bundle).plan(
+        {
+            "outputs": ((2, 1, 2, 3, 64), (384, 384, 192, 64, 1)),
+            "lses": ((2, 1, 2, 3), (6, 6, 3, 1)),
+            "o": ((1, 2, 3, 64), (384, 192, 64, 1)),
+            "lse": ((1, 2, 3), (6, 3, 1)),
+        }
+    )
+    assert str(plan) == "merge of 2 parts, B1 H2 S3 D64 f16" and plan.workspace_bytes == 0

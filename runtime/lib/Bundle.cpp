@@ -49,13 +49,6 @@ std::string_view flashcore::stringify(RotaryStyle style) {
   return style == RotaryStyle::Half ? "half" : "interleaved";
 }
 
-const TensorSpec *Bundle::findTensor(std::string_view name) const {
-  for (const TensorSpec &tensor : tensors)
-    if (tensor.name == name)
-      return &tensor;
-  return nullptr;
-}
-
 std::string Bundle::sequencesDim() const {
   const TensorSpec *used = findTensor(operand::SequsedK);
   return used && hasCuSeqlens() ? used->axes.front() : std::string();

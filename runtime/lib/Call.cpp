@@ -191,6 +191,9 @@ struct HostCall {
 static StatusOr<HostCall> viewTensors(const Bundle &bundle,
                                       std::span<const CallTensor> tensors,
                                       std::span<void *const> data) {
+  if (bundle.op != AttentionOpName)
+    return Status::error("expects a bundle of an attention, but got one of a " +
+                         bundle.op);
   StatusOr<MatchedTensors> matched = matchTensors(bundle, tensors);
   if (!matched.ok())
     return matched.status();

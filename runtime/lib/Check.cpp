@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/Check.h"
+#include "flashcore/Runtime/Merge.h"
 
 #include "flashcore/Runtime/BlockLists.h"
 
@@ -433,8 +434,27 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
   return report;
 }
 
+/// Of the outputs of a merge.
+static CheckReport checkMerge(const TensorSet &set) {
+  MergeInputs inputs = {set.findTensor("outputs"), set.findTensor("lses"),
+                        set.findTensor("sink_logits")};
+  const HostTensor *o = set.findTensor("o"), *lse = set.findTensor("lse");
+  MergeResult reference = computeMerge(inputs);
+  MergeResult yardstick = computeMergeYardstick(inputs, o->geometry().dtype);
+  TensorView view = o->view();
+  KeyRange rows = {0, view.sizes[2]};
+  CheckReport report;
+  report.o = compare(view, rows, reference.o, yardstick.o);
+  if (lse)
+    report.lse = compare(lse->view(), rows, reference.lse, yardstick.lse,
+                         {lseTolerance});
+  return report;
+}
+
 StatusOr<CheckReport> flashcore::checkOutputs(const TensorSet &set, Stage stage,
                                               unsigned threads) {
+  if (set.problem().bundle().op == MergeOpName)
+    return checkMerge(set);
   AttentionInputs inputs = set.inputs();
   AttentionOutputs outputs = {set.findTensor("o")->view(), {}};
   if (const HostTensor *lse = set.findTensor("lse"))
@@ -559,6 +579,8 @@ double flashcore::attentionFlops(const AttentionInputs &inputs) {
 }
 
 double flashcore::attentionFlops(const Problem &problem) {
+  if (problem.bundle().op == MergeOpName)
+    return mergeFlops(*problem.findTensor("outputs"));
   return attentionFlops(problem.bundle().attention.mask,
                         {problem.dim("batch"), problem.dim("heads_q"),
                          problem.dim("seqlen_q"), problem.seqlenK(),

@@ -35,6 +35,11 @@ Status flashcore::verifyKind(const Problem &problem, InputKind kind) {
                          " for inputs of kind '" + name +
                          "', but got one without");
   };
+  if (problem.bundle().op == MergeOpName && kind != InputKind::Normal &&
+      kind != InputKind::Large)
+    return Status::error("expects inputs of kind 'normal' or 'large' for a "
+                         "merge, but got '" +
+                         std::string(stringify(kind)) + "'");
   bool hasBias = problem.findTensor(operand::Bias);
   switch (kind) {
   case InputKind::Masked:

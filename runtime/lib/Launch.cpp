@@ -127,16 +127,14 @@ flashcore::planLaunches(const Problem &problem, const PointerMap &pointers,
     const KernelSpec &kernel = kernels[number];
     if (!problem.launches(kernel))
       continue;
-    StatusOr<std::array<int64_t, 3>> grid = problem.grid(kernel);
+    StatusOr<std::array<int64_t, 3>> grid =
+        problem.grid(kernel, multiprocessors);
     if (!grid.ok())
       return grid.status();
     KernelLaunch launch;
     launch.kernel = number;
     launch.name = kernel.name;
     launch.grid = *grid;
-    if (kernel.maxBlocksPerSM)
-      launch.grid[0] =
-          std::min(launch.grid[0], multiprocessors * *kernel.maxBlocksPerSM);
     launch.block = kernel.block;
     launch.dynamicSharedMemory = kernel.dynamicSharedMemory;
     for (const ArgumentSpec &argument : kernel.arguments)

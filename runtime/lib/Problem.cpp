@@ -189,29 +189,38 @@ StatusOr<Problem> Problem::create(const Bundle &bundle,
   for (const TensorSpec &spec : bundle.tensors)
     if (Status status = problem.resolveTensor(spec, request); !status.ok())
       return status;
-  problem.resolveKeySplits();
-  if (Status status = problem.resolveWorkspace(); !status.ok())
+  if (Status status = bundle.addValues(problem.numbers); !status.ok())
     return status;
-  if (Status status = problem.checkGrids(); !status.ok())
+  StatusOr<int64_t> workspace = bundle.workspaceBytes(problem.numbers);
+  if (!workspace.ok())
+    return workspace.status();
+  problem.workspaceSize = *workspace;
+  if (Status status = problem.resolveLaunches(); !status.ok())
     return status;
   return problem;
 }
 
-/// A launch would only say it later.
-Status Problem::checkGrids() const {
-  bool hasKernel = false;
+/// Which kernels run, and that their grids can be told: a launch would only say
+/// it later.
+Status Problem::resolveLaunches() {
   for (const KernelSpec &kernel : source->kernels) {
-    if (!launches(kernel))
+    StatusOr<bool> isLaunched = source->launches(kernel, numbers);
+    if (!isLaunched.ok())
+      return isLaunched.status();
+    launched.push_back(*isLaunched);
+    if (!*isLaunched)
       continue;
-    hasKernel = true;
-    if (StatusOr<std::array<int64_t, 3>> blocks = grid(kernel); !blocks.ok())
+    if (auto blocks = grid(kernel, UnknownMultiprocessors); !blocks.ok())
       return blocks.status();
   }
-  if (hasKernel)
+  if (std::find(launched.begin(), launched.end(), true) != launched.end())
     return Status::success();
-  return Status::error("expects a number of queries that the bundle has a "
-                       "kernel for, but got " +
-                       std::to_string(queries()));
+  std::string conditions;
+  for (const KernelSpec &kernel : source->kernels)
+    conditions +=
+        (conditions.empty() ? "'" : " or '") + kernel.when->str() + "'";
+  return Status::error("expects sizes that the bundle has a kernel for (" +
+                       conditions + "), but got " + str());
 }
 
 /// The sizes that sequences one after another have.
@@ -231,7 +240,7 @@ Status Problem::resolveSequences() {
   std::string sequences = source->sequencesDim();
   if (sequences.empty())
     return Status::success();
-  auto [size, isOpen] = dimValues.try_emplace(sequences, entries - 1);
+  auto [size, isOpen] = numbers.try_emplace(sequences, entries - 1);
   if (size->second != entries - 1)
     return Status::error("expects " + sequences +
                          " to be one less than "
@@ -271,7 +280,7 @@ Status Problem::resolveBlocks() {
         std::tuple(KeyBlocksDim, "seqlen_k", size[1])}) {
     int64_t least = std::max<int64_t>(countBlocks(dim(rows), ofBlock),
                                       name == KeyBlocksDim);
-    auto [known, isOpen] = dimValues.try_emplace(std::string(name), least);
+    auto [known, isOpen] = numbers.try_emplace(std::string(name), least);
     if (known->second < least)
       return Status::error("expects " + std::string(name) + " of at least " +
                            std::to_string(least) + ", but got " +
@@ -283,7 +292,7 @@ Status Problem::resolveBlocks() {
 }
 
 Status Problem::resolveDims(const ProblemRequest &request) {
-  const auto &known = source->attention.dims;
+  const auto &known = source->sizes;
   std::string sequences = source->sequencesDim();
   for (const auto &[name, size] : request.dims)
     if (!known.contains(name))
@@ -300,7 +309,7 @@ Status Problem::resolveDims(const ProblemRequest &request) {
         return Status::error("expects a value for " + name + ", but got none")
             .note("the bundle was compiled for any " + name +
                   ": choose one for this run");
-      dimValues[name] = *compiled;
+      numbers[name] = *compiled;
       continue;
     }
     if (compiled && *compiled != chosen->second)
@@ -311,14 +320,19 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     if (chosen->second < 0)
       return Status::error("expects " + name + " to be at least 0, but got " +
                            std::to_string(chosen->second));
-    dimValues[name] = chosen->second;
+    numbers[name] = chosen->second;
   }
+  return source->op == AttentionOpName ? checkAttention() : Status::success();
+}
+
+/// What the sizes of an attention must be.
+Status Problem::checkAttention() {
   int64_t headsQ = dim("heads_q"), headsKV = dim("heads_kv");
   if (headsKV == 0 ? headsQ != 0 : headsQ % headsKV != 0)
     return Status::error(
         "expects heads_q to be a multiple of heads_kv, but got " +
         std::to_string(headsQ) + " and " + std::to_string(headsKV));
-  if (dimValues.contains(PositionsDim) && dim(PositionsDim) < 1)
+  if (numbers.contains(PositionsDim) && dim(PositionsDim) < 1)
     return Status::error("expects positions to be at least 1, but got 0")
         .note("they are the rows of rotary_cos and rotary_sin");
   if (Status status = resolvePages(); !status.ok())
@@ -383,23 +397,6 @@ Status Problem::resolveTensor(const TensorSpec &spec,
   return Status::success();
 }
 
-StatusOr<int64_t> Problem::evaluate(const Product &product,
-                                    std::string_view what) const {
-  int64_t result = 1;
-  for (const Factor &factor : product) {
-    int64_t size = factor.count ? *factor.count : dim(factor.dim);
-    int64_t tiles = size / factor.tile + (size % factor.tile != 0);
-    int64_t plus = factor.plus.empty() ? 0 : dim(factor.plus);
-    if (__builtin_add_overflow(tiles, plus, &tiles) ||
-        __builtin_mul_overflow(result, tiles, &result))
-      return Status::error("expects " + std::string(what) +
-                           " to be less than 2^63, but it overflows at " +
-                           (factor.count ? "count" : factor.dim) + " = " +
-                           std::to_string(size));
-  }
-  return result;
-}
-
 int64_t Problem::sequences() const {
   return source->hasCuSeqlens() ? std::max<int64_t>(dim(CuSeqlensDim) - 1, 1)
                                 : dim("batch");
@@ -412,49 +409,9 @@ int64_t Problem::queries() const {
   return rows / sequences() + (rows % sequences() != 0);
 }
 
-/// All sizes are positive and what is too large for a tensor was refused, so
-/// only the number of tiles may overflow: there are many then.
-void Problem::resolveKeySplits() {
-  for (const SplitFormula &formula : source->keySplits) {
-    if (!formula.queries.has(queries()))
-      continue;
-    int64_t tiles = queries() / formula.rows + (queries() % formula.rows != 0);
-    if (__builtin_mul_overflow(tiles, sequences(), &tiles) ||
-        __builtin_mul_overflow(tiles, dim("heads_q") / formula.heads, &tiles))
-      return;
-    int64_t splits = formula.blocks / std::max<int64_t>(tiles, 1);
-    splits = std::min({splits, seqlenK() / formula.keys, formula.most});
-    numKeySplits = std::max<int64_t>(splits, 1);
-    return;
-  }
-}
-
-Status Problem::resolveWorkspace() {
-  // What is allocated is rounded up.
-  constexpr int64_t maxBytes = INT64_MAX - 4095;
-  for (const WorkspaceTerm &term : source->workspace) {
-    if (!term.queries.has(queries()))
-      continue;
-    StatusOr<int64_t> count = evaluate(term.factors, "the workspace");
-    if (!count.ok())
-      return count.status();
-    int64_t bytes = 0;
-    if (__builtin_mul_overflow(*count, term.bytes, &bytes) ||
-        __builtin_add_overflow(workspaceSize, bytes, &workspaceSize) ||
-        workspaceSize > maxBytes)
-      return Status::error("expects the workspace to be less than 2^63 bytes, "
-                           "but got " +
-                           std::to_string(*count) + " times " +
-                           std::to_string(term.bytes) + " bytes");
-  }
-  return Status::success();
-}
-
 int64_t Problem::dim(std::string_view name) const {
-  if (name == KeySplitsDim)
-    return numKeySplits;
-  auto it = dimValues.find(name);
-  assert(it != dimValues.end() && "not a dimension of the bundle");
+  auto it = numbers.find(name);
+  assert(it != numbers.end() && "neither a size nor a value of the bundle");
   return it->second;
 }
 
@@ -468,18 +425,6 @@ const TensorGeometry *Problem::findTensor(std::string_view name) const {
     if (tensor.name == name)
       return &tensor;
   return nullptr;
-}
-
-StatusOr<std::array<int64_t, 3>> Problem::grid(const KernelSpec &kernel) const {
-  std::array<int64_t, 3> result = {};
-  for (size_t i = 0; i < 3; ++i) {
-    StatusOr<int64_t> blocks =
-        evaluate(kernel.grid[i], "the grid of kernel '" + kernel.name + "'");
-    if (!blocks.ok())
-      return blocks.status();
-    result[i] = *blocks;
-  }
-  return result;
 }
 
 /// The shortest text that reads as the same f32, in every locale.
@@ -515,6 +460,11 @@ static std::string maskText(const Mask &mask) {
 
 std::string Problem::str() const {
   auto text = [&](std::string_view name) { return std::to_string(dim(name)); };
+  if (source->op == MergeOpName)
+    return "merge of " + text("parts") + " parts, B" + text("batch") + " H" +
+           text("heads_q") + " S" + text("seqlen_q") + " D" +
+           text("head_dim_v") + " " +
+           std::string(stringify(findTensor("outputs")->dtype));
   std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
                        text("heads_kv") + " S" + text("seqlen_q") + "x" +
                        std::to_string(seqlenK()) + " D" + text("head_dim");

@@ -480,12 +480,33 @@ void TensorSet::fillFar(uint64_t seed, InputKind kind) {
   }
 }
 
+/// Results of attentions over parts of the keys, some of which saw none.
+void TensorSet::fillParts(uint64_t seed, InputKind kind) {
+  HostTensor &lses = tensor("lses");
+  float scale = kind == InputKind::Large ? 1e5f : 3.0f;
+  fillNormal(tensor("outputs"), makeStream(seed, 1),
+             [](int64_t) { return 1.0f; });
+  fillNormal(lses, makeStream(seed, 2), [&](int64_t) { return scale; });
+  constexpr int64_t share = 7;
+  lses.forEach([&](int64_t index, int64_t position) {
+    if (index % share == share - 1)
+      lses.store(position, -std::numeric_limits<float>::infinity());
+  });
+  if (findTensor(operand::SinkLogits))
+    fillNormal(tensor(operand::SinkLogits), makeStream(seed, 3),
+               [](int64_t) { return 1.0f; });
+}
+
 Status TensorSet::fillInputs(uint64_t seed, InputKind kind, Stage stage) {
   if (Status status = verifyStage(*source, stage); !status.ok())
     return status;
   if (Status status = verifyKind(*source, kind); !status.ok())
     return status;
   auto stream = [&](uint64_t number) { return makeStream(seed, number); };
+  if (source->bundle().op == MergeOpName) {
+    fillParts(seed, kind);
+    return Status::success();
+  }
   auto [isRising, isFalling, isShifted, isSpiked] = KindTraits(kind, stage);
   float meanQ = isShifted ? shift : isSpiked ? 1 : 0;
   float scaleQ = isRising || isFalling ? 2.0f : 1.0f;
@@ -530,8 +551,9 @@ std::span<std::byte> TensorSet::deviceBytes(HostTensor &tensor) const {
 
 Status TensorSet::upload(Device &device) {
   // Kernels take lengths as they are.
-  if (Status status = verifyLengths(inputs()); !status.ok())
-    return status;
+  if (source->bundle().op == AttentionOpName)
+    if (Status status = verifyLengths(inputs()); !status.ok())
+      return status;
   // What a kernel does not append stays poison.
   for (HostTensor &tensor : tensors)
     if (tensor.geometry().role == TensorSpec::Role::Updated) {
@@ -665,6 +687,9 @@ TensorSet::launches(const Device &device) const {
 }
 
 Status flashcore::verifyStage(const Problem &problem, Stage stage) {
+  if (stage != Stage::All && problem.bundle().op != AttentionOpName)
+    return Status::error("expects stage 'all' of a " + problem.bundle().op +
+                         ", but got '" + std::string(stringify(stage)) + "'");
   const AttentionSpec &attention = problem.bundle().attention;
   bool isChanged = attention.score || attention.maskRegion ||
                    problem.findTensor(operand::AlibiSlopes);

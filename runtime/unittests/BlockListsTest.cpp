@@ -79,7 +79,7 @@ TEST(BlockListsTest, refusesListsThatAreNone) {
               manifest["attention"].erase("block_size");
             }),
             "manifest.json: expects 'tensors' to be an array without "
-            "'block_counts', as 'attention' has no 'block_size', but got an "
+            "'block_counts', as 'attributes' has no 'block_size', but got an "
             "array of 9 elements");
   EXPECT_EQ(refusalAfter([](json &manifest) { manifest["tensors"].erase(8); }),
             "manifest.json: expects 'tensors' to be an array with both of "
@@ -88,7 +88,8 @@ TEST(BlockListsTest, refusesListsThatAreNone) {
   EXPECT_EQ(refusalAfter([](json &manifest) {
               manifest["attention"]["block_size"] = {16, 0};
             }),
-            "manifest.json: expects 'attention.block_size[1]' to be an integer "
+            "manifest.json: expects 'ops[0].attributes.block_size[1]' to be an "
+            "integer "
             "from 1 to 65536, but got 0");
   EXPECT_EQ(refusalAfter([](json &manifest) {
               manifest["tensors"][6]["axes"][1] = "heads_q";

@@ -70,8 +70,8 @@ TEST_F(BundleLoaderTest, readsEveryField) {
   EXPECT_EQ(bundle.attention.mask.windowLeft, std::nullopt);
   EXPECT_EQ(bundle.attention.mask.windowRight, std::nullopt);
   EXPECT_EQ(bundle.attention.softcap, std::nullopt);
-  EXPECT_EQ(bundle.attention.dims.at("head_dim"), 16);
-  EXPECT_EQ(bundle.attention.dims.at("batch"), std::nullopt);
+  EXPECT_EQ(bundle.sizes.at("head_dim"), 16);
+  EXPECT_EQ(bundle.sizes.at("batch"), std::nullopt);
   ASSERT_EQ(bundle.tensors.size(), 5u);
   EXPECT_EQ(bundle.tensors[4].dtype, DType::F32);
   EXPECT_EQ(bundle.tensors[4].role, TensorSpec::Role::Output);
@@ -79,9 +79,8 @@ TEST_F(BundleLoaderTest, readsEveryField) {
   EXPECT_EQ(bundle.tensors[0].strides[2], std::nullopt);
   ASSERT_EQ(bundle.kernels.size(), 1u);
   const KernelSpec &kernel = bundle.kernels[0];
-  EXPECT_EQ(kernel.grid[0].size(), 3u);
-  EXPECT_EQ(kernel.grid[0][0].tile, 64);
-  EXPECT_TRUE(kernel.grid[1].empty());
+  EXPECT_EQ(kernel.grid[0].str(), "(seqlen_q ceildiv 64) * heads_q * batch");
+  EXPECT_EQ(kernel.grid[1].str(), "1");
   EXPECT_EQ(kernel.arguments.size(), 8u);
   EXPECT_EQ(kernel.arguments[6].axis, 1u);
   EXPECT_EQ(kernel.resources->registers, 128);
@@ -90,12 +89,9 @@ TEST_F(BundleLoaderTest, readsEveryField) {
 TEST_F(BundleLoaderTest, readsKernelsThatShareAWorkspace) {
   Bundle bundle = loadTestBundle(splitManifest());
   ASSERT_EQ(bundle.kernels.size(), 2u);
-  const Product &grid = bundle.kernels[0].grid[0];
-  ASSERT_EQ(grid.size(), 4u);
-  EXPECT_EQ(grid[2].count, std::nullopt);
-  EXPECT_EQ(grid[3].count, 3);
   EXPECT_EQ(bundle.kernels[1].arguments[1].tensor, "workspace");
-  EXPECT_EQ(bundle.workspace[0].bytes, 120);
+  EXPECT_EQ(bundle.workspace[0].bytes.str(),
+            "seqlen_q * heads_q * batch * 120");
 }
 
 TEST_F(BundleLoaderTest, readsWhatChangesTheScores) {
@@ -136,77 +132,84 @@ TEST_F(BundleLoaderTest, acceptsAnAttentionWithoutLse) {
   EXPECT_EQ(loadTestBundle(manifest).findTensor("lse"), nullptr);
 }
 
-TEST_F(BundleLoaderTest, readsTheLimitOfAPersistentKernel) {
-  EXPECT_FALSE(loadTestBundle().kernels[0].maxBlocksPerSM);
-  json manifest = testManifest();
-  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
-  EXPECT_EQ(loadTestBundle(manifest).kernels[0].maxBlocksPerSM, 2);
-}
-
-TEST_F(BundleLoaderTest, refusesWrongLimitsOfPersistentKernels) {
-  const std::string start =
-      "manifest.json: expects 'variants[0].kernels[0].max_blocks_per_sm' to be "
-      "an integer "
-      "from 1 to 32, but got ";
-  for (const json &limit : {json(0), json(33), json(1.5), json(nullptr)}) {
-    json manifest = testManifest();
-    manifest["kernels"][0]["max_blocks_per_sm"] = limit;
-    EXPECT_EQ(refusal(manifest), start + limit.dump() + remedy);
+// What a reader does not know may change what all else means.
+TEST_F(BundleLoaderTest, namesTheKeysThatItDoesNotKnow) {
+  for (auto [place, path] :
+       {std::pair("/later", "later"),
+        {"/variants/0/later", "variants[0].later"},
+        {"/ops/0/later", "ops[0].later"},
+        {"/ops/0/attributes/later", "ops[0].attributes.later"},
+        {"/tensors/1/later", "tensors[1].later"},
+        {"/variants/0/kernels/0/later", "variants[0].kernels[0].later"},
+        {"/variants/0/kernels/0/arguments/2/later",
+         "variants[0].kernels[0].arguments[2].later"}}) {
+    json manifest = withVariants(testManifest());
+    manifest[json::json_pointer(place)] = 1;
+    EXPECT_EQ(refusal(manifest),
+              "manifest.json: expects no key '" + std::string(path) +
+                  "', which this version does not know" + remedy);
   }
+  json manifest = withVariants(testManifest());
+  manifest["ops"][0]["op"] = "convolution";
+  EXPECT_EQ(refusal(manifest),
+            "manifest.json: expects 'ops[0].op' to be "
+            "'attention' or 'merge', but got \"convolution\"" +
+                remedy);
+  manifest["ops"].push_back(manifest["ops"][0]);
+  EXPECT_EQ(refusal(manifest), "manifest.json: expects 'ops' to be an array of "
+                               "1 element, but got an array of 2 elements" +
+                                   remedy);
 }
 
 TEST_F(BundleLoaderTest, readsWhatIsForSomeCallsOnly) {
   Bundle plain = loadTestBundle();
-  EXPECT_TRUE(plain.keySplits.empty());
-  EXPECT_TRUE(plain.kernels[0].queries.has(0));
-  EXPECT_TRUE(plain.kernels[0].queries.has(INT64_MAX));
+  EXPECT_TRUE(plain.values.empty());
+  EXPECT_FALSE(plain.kernels[0].when);
 
   json manifest = testManifest();
-  manifest["kernels"][0]["queries"] = {{"least", 3}, {"most", 16}};
-  manifest["key_splits"] = {{{"queries", {{"least", 3}, {"most", nullptr}}},
-                             {"most", 32},
-                             {"blocks", 256},
-                             {"rows", 16},
-                             {"heads", 2},
-                             {"keys", 100}}};
+  manifest["kernels"][0]["when"] = "seqlen_q >= 3 and seqlen_q <= 16";
+  manifest["values"] = {
+      {{"name", "key_splits"}, {"is", "min(32, seqlen_k floordiv 100)"}}};
   Bundle bundle = loadTestBundle(manifest);
-  EXPECT_FALSE(bundle.kernels[0].queries.has(2));
-  EXPECT_TRUE(bundle.kernels[0].queries.has(3));
-  EXPECT_TRUE(bundle.kernels[0].queries.has(16));
-  EXPECT_FALSE(bundle.kernels[0].queries.has(17));
-  ASSERT_EQ(bundle.keySplits.size(), 1u);
-  EXPECT_EQ(bundle.keySplits[0].queries.least, 3);
-  EXPECT_EQ(bundle.keySplits[0].queries.most, std::nullopt);
-  EXPECT_EQ(bundle.keySplits[0].blocks, 256);
-  EXPECT_EQ(bundle.keySplits[0].heads, 2);
+  auto launches = [&](int64_t queries) {
+    Numbers numbers = {{"seqlen_q", queries}};
+    return *bundle.launches(bundle.kernels[0], numbers);
+  };
+  EXPECT_FALSE(launches(2));
+  EXPECT_TRUE(launches(3));
+  EXPECT_TRUE(launches(16));
+  EXPECT_FALSE(launches(17));
+  ASSERT_EQ(bundle.values.size(), 1u);
+  EXPECT_EQ(bundle.values[0].name, "key_splits");
 }
 
-TEST_F(BundleLoaderTest, refusesQueriesAndPartsThatAreNone) {
+TEST_F(BundleLoaderTest, refusesExpressionsThatAreNone) {
   const std::string start = "manifest.json: expects 'variants[0].";
-  json manifest = testManifest();
-  manifest["kernels"][0]["queries"] = {{"least", 3}, {"most", 2}};
-  EXPECT_EQ(refusal(manifest), start +
-                                   "kernels[0].queries.most' to be at "
-                                   "least 3, or null, but got 2" +
-                                   remedy);
-  manifest = testManifest();
-  manifest["key_splits"] = {
-      {{"most", 0}, {"blocks", 1}, {"rows", 1}, {"heads", 1}, {"keys", 1}}};
-  EXPECT_EQ(refusal(manifest), start +
-                                   "key_splits[0].most' to be an integer "
-                                   "from 1 to 65536, but got 0" +
-                                   remedy);
-  // Without a formula there is no such size; nor is it the caller's.
-  manifest = testManifest();
-  manifest["kernels"][0]["grid"][0].push_back(
-      {{"dim", "key_splits"}, {"tile", 1}});
-  EXPECT_TRUE(refusal(manifest).starts_with(
-      start + "kernels[0].grid[0][3].dim' to be the name of a size"));
-  manifest = testManifest();
-  manifest["attention"]["dims"]["key_splits"] = 4;
-  EXPECT_TRUE(refusal(manifest).starts_with(
-      "manifest.json: expects 'attention.dims' to be an object without the key "
-      "'key_splits', which other sizes decide"));
+  auto noted = [](const std::string &note) { return "\n  note: " + note; };
+  EXPECT_EQ(refusal("/kernels/0/when", "seqlen_q <= "),
+            start +
+                "kernels[0].when' to be an expression of sizes, but got "
+                "\"seqlen_q <= \"" +
+                noted("expects a number, a name or '(', but got the end in the "
+                      "expression 'seqlen_q <= '"));
+  EXPECT_EQ(refusal("/kernels/0/grid/1", 3),
+            start + "kernels[0].grid[1]' to be a string, but got 3" + remedy);
+  EXPECT_EQ(refusal("/values", {{{"name", "batch"}, {"is", "1"}}}),
+            start +
+                "values[0].name' to be a name that no size and no other "
+                "value has, but got \"batch\"" +
+                remedy);
+  // Only a grid follows the device.
+  EXPECT_EQ(refusal("/kernels/0/when", "multiprocessors > 4"),
+            start +
+                "kernels[0].when' to be an expression of sizes and values "
+                "(batch, head_dim, head_dim_v, heads_kv, heads_q, seqlen_k, "
+                "seqlen_q), but got \"multiprocessors > 4\"" +
+                noted("there is no 'multiprocessors'"));
+  EXPECT_TRUE(refusal("/attention/dims/min", 4)
+                  .starts_with("manifest.json: expects 'sizes' to be an object "
+                               "without the key 'min', which is a word of "
+                               "expressions"));
 }
 
 TEST_F(BundleLoaderTest, refusesADirectoryWithoutManifest) {
@@ -255,12 +258,12 @@ TEST_F(BundleLoaderTest, refusesAnotherFormat) {
 }
 
 TEST_F(BundleLoaderTest, refusesAnotherVersion) {
-  for (int version : {9, 11})
+  for (int version : {10, 12})
     EXPECT_EQ(
         refusal("/version", version),
-        "manifest.json: expects 'version' to be 10, but got " +
+        "manifest.json: expects 'version' to be 11, but got " +
             std::to_string(version) +
-            "\n  note: this runtime reads version 10: recompile the bundle "
+            "\n  note: this runtime reads version 11: recompile the bundle "
             "with the flashcore-compile of this release");
 }
 
@@ -290,7 +293,8 @@ TEST_F(BundleLoaderTest, readsWhatRegionsCapture) {
     changed["attention"]["mask"]["values"][0][key] = value;
     return refusal(changed);
   };
-  std::string where = "manifest.json: expects 'attention.mask.values[0].";
+  std::string where =
+      "manifest.json: expects 'ops[0].attributes.mask.values[0].";
   EXPECT_EQ(other("tensor", "idz"),
             where +
                 "tensor' to be the name of a tensor in 'tensors', but got "
@@ -312,27 +316,28 @@ TEST_F(BundleLoaderTest, refusesEveryMissingKey) {
   for (const auto &item : complete.items()) {
     json manifest = complete;
     manifest.erase(item.key());
+    if (item.key() == "attention")
+      continue; // what is made of it is looked at below
     std::string parent = nested.contains(item.key()) ? "" : "variants[0].";
     EXPECT_EQ(refusal(manifest), "manifest.json: expects the key '" + parent +
                                      item.key() + "', but there is none" +
                                      remedy);
   }
-  json empty = nested;
-  empty.erase("variants");
-  scratch.write("manifest.json", empty.dump());
-  EXPECT_EQ(load(), "manifest.json: expects the key 'variants', but there is "
-                    "none" +
-                        remedy);
+  for (const char *key : {"ops", "sizes", "variants"}) {
+    json empty = nested;
+    empty.erase(key);
+    scratch.write("manifest.json", empty.dump());
+    EXPECT_EQ(load(), "manifest.json: expects the key '" + std::string(key) +
+                          "', but there is none" + remedy);
+  }
 }
 
 TEST_F(BundleLoaderTest, refusesEveryMissingNestedKey) {
   const std::pair<const char *, const char *> parents[] = {
-      {"/attention", "attention"},
-      {"/attention/dims", "attention.dims"},
+      {"/attention", "ops[0].attributes"},
+      {"/attention/dims", "sizes"},
       {"/tensors/0", "tensors[0]"},
-      {"/workspace", "variants[0].workspace"},
       {"/kernels/0", "variants[0].kernels[0]"},
-      {"/kernels/0/grid/0/0", "variants[0].kernels[0].grid[0][0]"},
       {"/kernels/0/arguments/6", "variants[0].kernels[0].arguments[6]"},
       {"/kernels/0/resources", "variants[0].kernels[0].resources"},
       {"/ptx", "variants[0].ptx"},
@@ -341,6 +346,8 @@ TEST_F(BundleLoaderTest, refusesEveryMissingNestedKey) {
     json::json_pointer pointer(parent);
     const json complete = testManifest();
     for (const auto &item : complete[pointer].items()) {
+      if (item.key() == "dims")
+        continue; // stands elsewhere
       json manifest = complete;
       manifest[pointer].erase(item.key());
       std::string message = refusal(manifest);
@@ -360,11 +367,12 @@ TEST_F(BundleLoaderTest, refusesWrongTypes) {
             "got \"none\"" +
                 remedy);
   EXPECT_EQ(refusal("/attention/dims/batch", "many"),
-            "manifest.json: expects 'attention.dims.batch' to be an integer or "
+            "manifest.json: expects 'sizes.batch' to be an integer or "
             "null, but got \"many\"" +
                 remedy);
   EXPECT_EQ(refusal("/attention/softmax_scale", nullptr),
-            "manifest.json: expects 'attention.softmax_scale' to be a number, "
+            "manifest.json: expects 'ops[0].attributes.softmax_scale' to be a "
+            "number, "
             "but got null" +
                 remedy);
   EXPECT_EQ(refusal("/ptx/bytes", 12.5),
@@ -380,31 +388,22 @@ TEST_F(BundleLoaderTest, refusesWrongValues) {
             "or 'sm_90a', but got \"ampere\"" +
                 remedy);
   EXPECT_EQ(refusal("/attention/causal", "yes"),
-            "manifest.json: expects 'attention.causal' to be 'none' or "
+            "manifest.json: expects 'ops[0].attributes.causal' to be 'none' or "
             "'bottom_right' or 'top_left', but got \"yes\"" +
                 remedy);
   EXPECT_EQ(refusal("/attention/softmax_scale", 0),
-            "manifest.json: expects 'attention.softmax_scale' to be a positive "
+            "manifest.json: expects 'ops[0].attributes.softmax_scale' to be a "
+            "positive "
             "number, but got 0" +
                 remedy);
   EXPECT_EQ(refusal("/attention/dims/batch", -1),
-            "manifest.json: expects 'attention.dims.batch' to be an integer of "
+            "manifest.json: expects 'sizes.batch' to be an integer of "
             "at least 0, but got -1" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/block/0", 2048),
             "manifest.json: expects 'variants[0].kernels[0].block[0]' to be an "
             "integer "
             "from 1 to 1024, but got 2048" +
-                remedy);
-  EXPECT_EQ(refusal("/kernels/0/grid/0/0/tile", 0),
-            "manifest.json: expects 'variants[0].kernels[0].grid[0][0].tile' "
-            "to be an "
-            "integer of at least 1, but got 0" +
-                remedy);
-  EXPECT_EQ(refusal("/kernels/0/grid/0/0", {{"count", 0}}),
-            "manifest.json: expects 'variants[0].kernels[0].grid[0][0].count' "
-            "to be an "
-            "integer of at least 1, but got 0" +
                 remedy);
   EXPECT_EQ(refusal("/kernels/0/arguments/6/axis", 4),
             "manifest.json: expects 'variants[0].kernels[0].arguments[6].axis' "
@@ -420,7 +419,7 @@ TEST_F(BundleLoaderTest, refusesWrongValues) {
 TEST_F(BundleLoaderTest, refusesWrongWindows) {
   for (const char *name : {"window_left", "window_right"}) {
     std::string pointer = "/attention/" + std::string(name);
-    std::string start = "manifest.json: expects 'attention." +
+    std::string start = "manifest.json: expects 'ops[0].attributes." +
                         std::string(name) + "' to be an integer ";
     EXPECT_EQ(refusal(pointer.c_str(), -1),
               start + "of at least 0, but got -1" + remedy);
@@ -467,23 +466,25 @@ TEST_F(BundleLoaderTest, refusesWrongScores) {
   };
   const std::string start = "manifest.json: expects ";
   json manifest = scoresManifest("all");
-  EXPECT_EQ(refusalOf(manifest),
-            start +
-                "'attention.scores_stage' to be 'scaled' or 'capped' or "
-                "'changed' or 'masked' or 'probabilities', but got \"all\"" +
-                remedy);
+  EXPECT_EQ(
+      refusalOf(manifest),
+      start +
+          "'ops[0].attributes.scores_stage' to be 'scaled' or 'capped' or "
+          "'changed' or 'masked' or 'probabilities', but got \"all\"" +
+          remedy);
   manifest = scoresManifest("masked");
   manifest["attention"].erase("scores_stage");
-  EXPECT_EQ(refusalOf(manifest),
-            start +
-                "'tensors' to be an array without 'scores', as 'attention' has "
-                "no 'scores_stage', but got an array of 6 elements" +
-                remedy);
+  EXPECT_EQ(
+      refusalOf(manifest),
+      start +
+          "'tensors' to be an array without 'scores', as 'attributes' has "
+          "no 'scores_stage', but got an array of 6 elements" +
+          remedy);
   manifest = scoresManifest("masked");
   manifest["tensors"].erase(5);
   EXPECT_EQ(refusalOf(manifest),
             start +
-                "'tensors' to be an array with 'scores', as 'attention' has "
+                "'tensors' to be an array with 'scores', as 'attributes' has "
                 "'scores_stage', but got an array of 5 elements" +
                 remedy);
   manifest = scoresManifest("probabilities");
@@ -503,7 +504,7 @@ TEST_F(BundleLoaderTest, refusesWrongScores) {
 
 TEST_F(BundleLoaderTest, refusesWrongSoftcaps) {
   const std::string start =
-      "manifest.json: expects 'attention.softcap' to be a ";
+      "manifest.json: expects 'ops[0].attributes.softcap' to be a ";
   EXPECT_EQ(refusal("/attention/softcap", 0),
             start + "positive number or null, but got 0" + remedy);
   EXPECT_EQ(refusal("/attention/softcap", -2.5),
@@ -565,13 +566,13 @@ TEST_F(BundleLoaderTest, readsSinksAndLengths) {
   addVector(manifest, "cu_seqlens_q", "i32", "cu_seqlens");
   addVector(manifest, "cu_seqlens_k", "i32", "cu_seqlens");
   addVector(manifest, "seqused_k", "i32", "entries");
-  manifest["kernels"][0]["grid"][0][0]["plus"] = "cu_seqlens";
+  manifest["kernels"][0]["grid"][0] = "(seqlen_q ceildiv 64) + cu_seqlens";
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_TRUE(bundle.hasCuSeqlens());
   EXPECT_TRUE(bundle.hasLengths());
   EXPECT_EQ(bundle.sequencesDim(), "entries");
-  EXPECT_EQ(bundle.kernels[0].grid[0][0].plus, "cu_seqlens");
-  EXPECT_EQ(bundle.kernels[0].grid[0][1].plus, "");
+  EXPECT_EQ(bundle.kernels[0].grid[0].names(),
+            (std::vector<std::string>{"seqlen_q", "cu_seqlens"}));
   EXPECT_EQ(bundle.findTensor(operand::SequsedK)->dtype, DType::I32);
 
   manifest = testManifest();
@@ -594,14 +595,15 @@ TEST_F(BundleLoaderTest, refusesADropoutThatIsNone) {
   const std::string prefix = "manifest.json: expects 'tensors[5]";
   for (double share : {0.0, 1.0, -0.5})
     EXPECT_EQ(refusalAt("/attention/dropout", share),
-              "manifest.json: expects 'attention.dropout' to be a number from "
+              "manifest.json: expects 'ops[0].attributes.dropout' to be a "
+              "number from "
               "2^-17 to below 1 - 2^-17, but got " +
                   json(share).dump());
   EXPECT_EQ(refusalAt("/attention/dims/rng_0", 2),
-            "manifest.json: expects 'attention.dims.rng_0' to be 4, the words "
+            "manifest.json: expects 'sizes.rng_0' to be 4, the words "
             "of seed and offset, but got 2");
   EXPECT_EQ(refusalAt("/attention/dims/rng_0", nullptr),
-            "manifest.json: expects 'attention.dims.rng_0' to be 4, the words "
+            "manifest.json: expects 'sizes.rng_0' to be 4, the words "
             "of seed and offset, but got null");
   EXPECT_EQ(refusalAt("/tensors/5/dtype", "f32"),
             prefix + ".dtype' to be 'i32', but got \"f32\"");
@@ -612,11 +614,11 @@ TEST_F(BundleLoaderTest, refusesADropoutThatIsNone) {
                      "got \"batch\"");
   EXPECT_EQ(refusalAt("/tensors/5/name", "other"),
             "manifest.json: expects 'tensors' to be an array with 'rng', as "
-            "'attention' has 'dropout', but got an array of 6 elements");
+            "'attributes' has 'dropout', but got an array of 6 elements");
   manifest["attention"].erase("dropout");
   EXPECT_EQ(refusalAt("/attention/dims/batch", 1),
             "manifest.json: expects 'tensors' to be an array without 'rng', as "
-            "'attention' has no 'dropout', but got an array of 6 elements");
+            "'attributes' has no 'dropout', but got an array of 6 elements");
 }
 
 TEST_F(BundleLoaderTest, readsAnAppend) {
@@ -656,14 +658,15 @@ TEST_F(BundleLoaderTest, refusesAnAppendThatIsNone) {
                      "\"seqlen_k\"");
   EXPECT_EQ(refusalAt("/tensors/9/name", "other"),
             prefix + "'tensors' to be an array with 'rotary_sin', as "
-                     "'attention' has 'rotary', but got an array of 10 "
+                     "'attributes' has 'rotary', but got an array of 10 "
                      "elements");
   EXPECT_EQ(refusalAt("/attention/dims/rotary_pairs", 9),
-            prefix + "'attention.dims.rotary_pairs' to be an integer from 1 to "
+            prefix + "'sizes.rotary_pairs' to be an integer from 1 to "
                      "8, but got 9");
   EXPECT_EQ(refusalAt("/attention/rotary", "quarter"),
-            prefix + "'attention.rotary' to be 'interleaved' or 'half', but "
-                     "got \"quarter\"");
+            prefix +
+                "'ops[0].attributes.rotary' to be 'interleaved' or 'half', but "
+                "got \"quarter\"");
   manifest = appendManifest(/*isTurned=*/false);
   manifest["tensors"].erase(5);
   EXPECT_EQ(refusalAt("/attention/dims/batch", 1),
@@ -745,32 +748,24 @@ TEST_F(BundleLoaderTest, refusesSinksAndLengthsThatAreNone) {
             "'cu_seqlens_q' and 'cu_seqlens_k', or neither of them, but got an "
             "array of 9 elements");
   EXPECT_EQ(refusalAt("/attention/dims/batch", 2),
-            "manifest.json: expects 'attention.dims.batch' to be 1 or null, of "
+            "manifest.json: expects 'sizes.batch' to be 1 or null, of "
             "sequences one after another, but got 2");
   EXPECT_EQ(refusalAt("/attention/dims/cu_seqlens", 0),
-            "manifest.json: expects 'attention.dims.cu_seqlens' to be at least "
+            "manifest.json: expects 'sizes.cu_seqlens' to be at least "
             "1, one more than there are sequences, but got 0");
   EXPECT_EQ(refusalAt("/attention/dims/sequences", 4),
-            "manifest.json: expects 'attention.dims.sequences' to be 3, one "
+            "manifest.json: expects 'sizes.sequences' to be 3, one "
             "less than 'cu_seqlens', but got 4");
-  EXPECT_EQ(refusalAt("/kernels/0/grid/0/0/plus", "total"),
-            "manifest.json: expects 'variants[0].kernels[0].grid[0][0].plus' "
-            "to be the name of a size in 'attention.dims' (batch, cu_seqlens, "
-            "head_dim, head_dim_v, heads_kv, heads_q, seqlen_k, seqlen_q, "
-            "sequences), but got \"total\"");
-}
-
-TEST_F(BundleLoaderTest, refusesABiasOfSequencesOneAfterAnother) {
-  json manifest = varlenManifest(32, 48, 3);
-  addBias(manifest);
-  EXPECT_EQ(refusal(manifest),
-            "manifest.json: expects 'tensors' to be an array without 'bias' "
-            "where there is 'cu_seqlens_q', but got an array of 8 elements" +
-                remedy);
+  EXPECT_EQ(
+      refusalAt("/kernels/0/grid/0", "seqlen_q + total"),
+      "manifest.json: expects 'variants[0].kernels[0].grid[0]' to be an "
+      "expression of sizes and values (batch, cu_seqlens, head_dim, "
+      "head_dim_v, heads_kv, heads_q, seqlen_k, seqlen_q, sequences), but "
+      "got \"seqlen_q + total\"\n  note: there is no 'total'");
   manifest = testManifest();
   manifest["attention"]["dims"]["cu_seqlens"] = 4;
   EXPECT_EQ(refusal(manifest),
-            "manifest.json: expects 'attention.dims' to be an object without "
+            "manifest.json: expects 'sizes' to be an object without "
             "the key 'cu_seqlens', which is that of 'cu_seqlens_q', but got an "
             "object of 8 keys" +
                 remedy);
@@ -783,7 +778,7 @@ TEST_F(BundleLoaderTest, onlyABiasHasBroadcastAxes) {
             "elements" +
                 remedy);
   EXPECT_EQ(refusal("/attention/dims/1", 1),
-            "manifest.json: expects 'attention.dims' to be an object without "
+            "manifest.json: expects 'sizes' to be an object without "
             "the key '1', which names broadcast axes, but got an object of 8 "
             "keys" +
                 remedy);
@@ -813,12 +808,14 @@ TEST_F(BundleLoaderTest, refusesWrongLengths) {
 
 TEST_F(BundleLoaderTest, refusesUnknownNames) {
   const std::string dims =
-      "the name of a size in 'attention.dims' (batch, head_dim, head_dim_v, "
+      "the name of a size in 'sizes' or 'values' (batch, head_dim, head_dim_v, "
       "heads_kv, heads_q, seqlen_k, seqlen_q)";
-  EXPECT_EQ(
-      refusal("/kernels/0/grid/0/0/dim", "rows"),
-      "manifest.json: expects 'variants[0].kernels[0].grid[0][0].dim' to be " +
-          dims + ", but got \"rows\"" + remedy);
+  const std::string numbers =
+      "an expression of sizes and values (batch, head_dim, head_dim_v, "
+      "heads_kv, heads_q, seqlen_k, seqlen_q)";
+  EXPECT_EQ(refusal("/kernels/0/grid/0", "rows * 2"),
+            "manifest.json: expects 'variants[0].kernels[0].grid[0]' to be " +
+                numbers + ", but got \"rows * 2\"\n  note: there is no 'rows'");
   EXPECT_EQ(refusal("/tensors/0/axes/1", "heads"),
             "manifest.json: expects 'tensors[0].axes[1]' to be " + dims +
                 ", but got \"heads\"" + remedy);
@@ -826,12 +823,9 @@ TEST_F(BundleLoaderTest, refusesUnknownNames) {
             "manifest.json: expects 'variants[0].kernels[0].arguments[5].dim' "
             "to be " +
                 dims + ", but got \"n\"" + remedy);
-  EXPECT_EQ(
-      refusal("/workspace/bytes",
-              {{{"bytes", 4}, {"factors", {{{"dim", "n"}, {"tile", 1}}}}}}),
-      "manifest.json: expects 'variants[0].workspace.bytes[0].factors[0].dim' "
-      "to be " +
-          dims + ", but got \"n\"" + remedy);
+  EXPECT_EQ(refusal("/workspace", {{{"bytes", "n"}}}),
+            "manifest.json: expects 'variants[0].workspace[0].bytes' to be " +
+                numbers + ", but got \"n\"\n  note: there is no 'n'");
   EXPECT_EQ(refusal("/kernels/0/arguments/0/tensor", "x"),
             "manifest.json: expects "
             "'variants[0].kernels[0].arguments[0].tensor' to be the "
@@ -929,7 +923,7 @@ TEST_F(BundleLoaderTest, refusesNamesThatAreNoPlainNames) {
                     json(name).dump() + remedy);
     }
   EXPECT_EQ(refusal("/attention/dims/\x1b[2J", 1),
-            "manifest.json: expects 'attention.dims' to be an object whose "
+            "manifest.json: expects 'sizes' to be an object whose "
             "keys are names of letters, digits, '_', '$' and '%', but got an "
             "object of 8 keys" +
                 remedy);
@@ -1082,7 +1076,7 @@ static json twoVariants() {
   newer["assembler"] = nullptr;
   newer["kernels"][0]["name"] = "attention_sm_90";
   newer["kernels"][0]["resources"] = nullptr;
-  newer["workspace"]["bytes"] = {{{"bytes", 4}, {"factors", json::array()}}};
+  newer["workspace"] = {{{"bytes", "4"}}};
   manifest["variants"].push_back(newer);
   setPtxOfVariants(manifest);
   return manifest;

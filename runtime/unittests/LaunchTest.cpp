@@ -24,8 +24,7 @@ static const PointerMap pointers = {{"q", 0x1000},
 
 TEST(LaunchTest, packsEveryKind) {
   nlohmann::json manifest = testManifest();
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", 64}, {"factors", nlohmann::json::array()}}};
+  manifest["workspace"] = {{{"bytes", "64"}}};
   manifest["kernels"][0]["arguments"] = {
       {{"kind", "pointer"}, {"tensor", "workspace"}},
       {{"kind", "pointer"}, {"tensor", "o"}},
@@ -51,7 +50,8 @@ TEST(LaunchTest, packsEveryKind) {
 // 2 * 4 * 1 blocks of 64 query rows.
 TEST(LaunchTest, limitsAPersistentKernelToTheDevice) {
   nlohmann::json manifest = testManifest();
-  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
+  manifest["kernels"][0]["grid"][0] =
+      "min((seqlen_q ceildiv 64) * heads_q * batch, multiprocessors * 2)";
   Bundle bundle = loadTestBundle(manifest);
   StatusOr<Problem> problem = Problem::create(bundle, testRequest(2));
   for (auto [multiprocessors, blocks] :
@@ -79,27 +79,24 @@ TEST(LaunchTest, refusesADeviceWithoutMultiprocessors) {
             "expects a device of at least one multiprocessor, but got 0");
 }
 
-/// Kernels for calls of up to 16 queries, whose keys are split as `formula`
-/// says, and one for others.
+/// Kernels for calls of up to 16 queries, whose keys are split, and one for
+/// others.
 static nlohmann::json fewQueriesManifest() {
   nlohmann::json manifest = testManifest();
   nlohmann::json few = manifest["kernels"][0];
-  manifest["kernels"][0]["queries"] = {{"least", 17}, {"most", nullptr}};
+  manifest["kernels"][0]["when"] = "seqlen_q >= 17";
   few["name"] = "few";
-  few["queries"] = {{"least", 0}, {"most", 16}};
-  manifest["key_splits"] = {{{"queries", few["queries"]},
-                             {"most", 32},
-                             {"blocks", 256},
-                             {"rows", 16},
-                             {"heads", 2},
-                             {"keys", 100}}};
-  few["grid"][0].push_back({{"dim", "key_splits"}, {"tile", 1}});
+  few["when"] = "seqlen_q <= 16";
+  manifest["values"] = {
+      {{"name", "key_splits"},
+       {"is",
+        "max(1, min(32, 256 floordiv max(1, (seqlen_q ceildiv 16) * batch "
+        "* (heads_q floordiv 2)), seqlen_k floordiv 100))"}}};
+  multiplyGrid(few, "key_splits");
   few["arguments"].push_back({{"kind", "size"}, {"dim", "key_splits"}});
   manifest["kernels"].push_back(few);
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", 8},
-       {"factors", {{{"dim", "key_splits"}, {"tile", 1}}}},
-       {"queries", few["queries"]}}};
+  manifest["workspace"] = {
+      {{"bytes", "8 * key_splits"}, {"when", few["when"]}}};
   return manifest;
 }
 
@@ -145,11 +142,11 @@ TEST(LaunchTest, launchesTheOthersForMoreQueries) {
 
 TEST(LaunchTest, refusesQueriesThatNoKernelIsFor) {
   nlohmann::json manifest = fewQueriesManifest();
-  manifest["kernels"][0]["queries"]["least"] = 20;
+  manifest["kernels"][0]["when"] = "seqlen_q >= 20";
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_EQ(text(Problem::create(bundle, testRequest(1, 4, 2, 18, 1000))),
-            "expects a number of queries that the bundle has a kernel for, but "
-            "got 18");
+            "expects sizes that the bundle has a kernel for ('seqlen_q >= 20' "
+            "or 'seqlen_q <= 16'), but got B1 H4/2 S18x1000 D16 f16 lse");
 }
 
 TEST(LaunchTest, keepsTheOrderOfTheKernels) {
@@ -157,9 +154,7 @@ TEST(LaunchTest, keepsTheOrderOfTheKernels) {
   nlohmann::json merge = manifest["kernels"][0];
   merge["name"] = "merge";
   merge["block"] = {32, 2, 1};
-  merge["grid"] = {nlohmann::json::array(),
-                   {{{"dim", "seqlen_k"}, {"tile", 16}}},
-                   {{{"dim", "batch"}, {"tile", 1}}}};
+  merge["grid"] = {"1", "seqlen_k ceildiv 16", "batch"};
   manifest["kernels"].push_back(merge);
   Bundle bundle = loadTestBundle(manifest);
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
@@ -227,8 +222,7 @@ TEST(LaunchTest, anEmptyProblemNeedsNoWorkspace) {
 
 TEST(LaunchTest, refusesANullWorkspace) {
   nlohmann::json manifest = testManifest();
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", 64}, {"factors", nlohmann::json::array()}}};
+  manifest["workspace"] = {{{"bytes", "64"}}};
   Bundle bundle = loadTestBundle(manifest);
   StatusOr<Problem> problem = Problem::create(bundle, testRequest());
   PointerMap null = pointers;

@@ -50,6 +50,11 @@ const json hostileValues[] = {
     "batch",
     "seqlen_k",
     "workspace",
+    "batch * heads_q",
+    "batch floordiv (seqlen_q - seqlen_k)",
+    "9223372036854775807 * batch",
+    "multiprocessors",
+    "min(",
     "pointer",
     "../manifest.json",
     "manifest.json",
@@ -214,7 +219,12 @@ TEST(ManifestFuzzTest, refusesOrRunsWhatItIsGiven) {
   setPtx(withMap, ptxFor(withMap));
   json withLengths = varlenManifest(32, 48, 3, "none", true);
   addVector(withLengths, "sink_logits", "f32", "heads_q");
-  withLengths["kernels"][0]["grid"][0][0]["plus"] = "cu_seqlens";
+  withLengths["kernels"][0]["grid"][0] =
+      "((seqlen_q ceildiv 64) + cu_seqlens) * heads_q";
+  withLengths["kernels"][0]["when"] =
+      "seqlen_q ceildiv max(1, cu_seqlens - 1) <= 16";
+  withLengths["values"] = {
+      {{"name", "key_splits"}, {"is", "min(4, seqlen_k floordiv 16)"}}};
   const json seeds[] = {withVariants(testManifest()),
                         withVariants(staticManifest()),
                         withVariants(withBias),

@@ -79,8 +79,7 @@ json flashcore::testing::naiveManifest() {
     tensor["offset"] = 0;
   json &kernel = manifest["kernels"][0];
   kernel["block"] = {16, 1, 1};
-  for (auto [i, dim] : {std::pair(0, "seqlen_q"), {1, "heads_q"}, {2, "batch"}})
-    kernel["grid"][i] = {{{"dim", dim}, {"tile", 1}}};
+  kernel["grid"] = {"seqlen_q", "heads_q", "batch"};
   kernel["dynamic_shared_memory"] = 0;
 
   json arguments = json::array();

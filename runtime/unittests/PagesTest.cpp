@@ -39,7 +39,7 @@ TEST(PagesTest, readsKeysInPages) {
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_TRUE(bundle.isPaged());
   EXPECT_FALSE(bundle.hasLengths());
-  EXPECT_EQ(bundle.attention.dims.at("page_size"), 16);
+  EXPECT_EQ(bundle.sizes.at("page_size"), 16);
   EXPECT_EQ(bundle.findTensor(operand::PageTable)->dtype, DType::I32);
   addVector(manifest, "seqused_k", "i32", "batch");
   for (const char *name : {"batch", "pages", "pages_per_sequence"})
@@ -59,9 +59,9 @@ TEST(PagesTest, refusesSizesOfPagesThatAreNone) {
     change(changed["attention"]["dims"]);
     return refusal(changed);
   };
-  const std::string dims = "manifest.json: expects 'attention.dims";
+  const std::string dims = "manifest.json: expects 'sizes";
   EXPECT_EQ(refusalAfter([](json &dims) { dims.erase("page_size"); }),
-            "manifest.json: expects the key 'attention.dims.page_size', but "
+            "manifest.json: expects the key 'sizes.page_size', but "
             "there is none");
   EXPECT_EQ(refusalAfter([](json &dims) { dims["seqlen_k"] = 48; }),
             dims + "' to be an object without the key 'seqlen_k' where there "
@@ -78,7 +78,7 @@ TEST(PagesTest, refusesSizesOfPagesThatAreNone) {
   json plain = testManifest();
   plain["attention"]["dims"]["pages"] = 4;
   EXPECT_EQ(refusal(plain),
-            "manifest.json: expects the key 'attention.dims.page_size', but "
+            "manifest.json: expects the key 'sizes.page_size', but "
             "there is none");
 }
 
@@ -103,7 +103,7 @@ TEST(PagesTest, refusesPageTablesThatAreNone) {
             prefix + "[5].axes[1]' to be 'pages_per_sequence', but got "
                      "\"pages\"");
   EXPECT_EQ(refusalAt(plain, "/tensors/5/name", "pages"),
-            prefix + "' to be an array with 'page_table', as 'attention.dims' "
+            prefix + "' to be an array with 'page_table', as 'sizes' "
                      "has 'page_size', but got an array of 6 elements");
   EXPECT_EQ(refusalAt(varlen, "/tensors/5/axes/0", "batch"),
             prefix + "[5].axes[0]' to be 'sequences', but got \"batch\"");
@@ -134,7 +134,7 @@ TEST(PagesTest, refusesPageTablesThatAreNone) {
   addVector(changed, "page_table", "i32", "batch");
   EXPECT_EQ(refusal(changed),
             prefix + "' to be an array without 'page_table', as "
-                     "'attention.dims' has no 'page_size', but got an array of "
+                     "'sizes' has no 'page_size', but got an array of "
                      "6 elements");
 }
 

@@ -29,11 +29,11 @@ using namespace flashcore;
 using namespace flashcore::testing;
 
 namespace {
-using Numbers = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
 /// A caller's tensor of 2-byte elements, f32 for lse, in host memory.
 struct HostArray {
-  HostArray(std::string name, Numbers sizes, Numbers strides)
+  HostArray(std::string name, Extents sizes, Extents strides)
       : name(std::move(name)), sizes(std::move(sizes)),
         strides(std::move(strides)) {
     int64_t last = 0;
@@ -59,13 +59,13 @@ struct HostArray {
   }
 
   std::string name;
-  Numbers sizes, strides;
+  Extents sizes, strides;
   std::vector<std::byte> bytes;
 };
 
 /// Strides of a tensor without gaps.
-Numbers packed(const Numbers &sizes) {
-  Numbers strides(sizes.size(), 1);
+Extents packed(const Extents &sizes) {
+  Extents strides(sizes.size(), 1);
   for (size_t i = sizes.size(); i-- > 1;)
     strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
   return strides;
@@ -80,11 +80,11 @@ std::vector<HostArray> makeArrays(const Sizes &sizes) {
   const auto &[batch, headsQ, headsKV, seqlenQ, seqlenK] = sizes;
   std::vector<HostArray> arrays;
   for (auto [name, shape] :
-       {std::pair("q", Numbers{batch, headsQ, seqlenQ, 16}),
-        std::pair("k", Numbers{batch, headsKV, seqlenK, 16}),
-        std::pair("v", Numbers{batch, headsKV, seqlenK, 16}),
-        std::pair("o", Numbers{batch, headsQ, seqlenQ, 16}),
-        std::pair("lse", Numbers{batch, headsQ, seqlenQ})})
+       {std::pair("q", Extents{batch, headsQ, seqlenQ, 16}),
+        std::pair("k", Extents{batch, headsKV, seqlenK, 16}),
+        std::pair("v", Extents{batch, headsKV, seqlenK, 16}),
+        std::pair("o", Extents{batch, headsQ, seqlenQ, 16}),
+        std::pair("lse", Extents{batch, headsQ, seqlenQ})})
     arrays.emplace_back(name, shape, packed(shape));
   return arrays;
 }
@@ -231,7 +231,7 @@ TEST_F(PlanTest, readsInputsThatRepeatElements) {
 TEST_F(PlanTest, takesPartsOfOneBuffer) {
   // (batch, seqlen, 3, heads, head_dim), as flash-attn's packed functions.
   constexpr int64_t batch = 2, seqlen = 3, heads = 2;
-  Numbers strides = {seqlen * 3 * heads * 16, 16, 3 * heads * 16, 1};
+  Extents strides = {seqlen * 3 * heads * 16, 16, 3 * heads * 16, 1};
   std::vector<HostArray> arrays =
       makeArrays({batch, heads, heads, seqlen, seqlen});
   for (size_t i = 0; i < 3; ++i)
@@ -331,7 +331,7 @@ TEST(PlanDescriptionTest, describesWhatDoesNotShareMemory) {
   ASSERT_EQ(device.descriptions.size(), 5u);
   for (size_t i = 0; i < 5; ++i)
     EXPECT_EQ(device.descriptions[i].sizes,
-              i == 1 || i == 2 ? Numbers(4, 0) : arrays[i].sizes);
+              i == 1 || i == 2 ? Extents(4, 0) : arrays[i].sizes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -434,7 +434,7 @@ TEST_F(PlanTest, refusesABroadcastAxisThatIsNot) {
   auto loaded = gpu->load(withBias);
   ASSERT_EQ(text(loaded), "");
   std::vector<HostArray> arrays = makeArrays({});
-  arrays.emplace_back("bias", Numbers{1, 4, 3, 5}, Numbers{0, 0, 0, 7});
+  arrays.emplace_back("bias", Extents{1, 4, 3, 5}, Extents{0, 0, 0, 7});
   EXPECT_EQ(text(Plan::create(*gpu, **loaded, withBias, tensorsOf(arrays))),
             "");
   arrays.back().sizes[0] = 2;
@@ -604,7 +604,7 @@ TEST_F(CudaPlanTest, takesAnOutputInTheGapsOfInputs) {
   load(testManifest());
   constexpr int64_t seqlen = 3, heads = 2, part = heads * 16 * 2;
   std::vector<HostArray> arrays = makeArrays({2, heads, heads, seqlen, seqlen});
-  Numbers strides = {seqlen * 4 * heads * 16, 16, 4 * heads * 16, 1};
+  Extents strides = {seqlen * 4 * heads * 16, 16, 4 * heads * 16, 1};
   for (size_t i = 0; i < 4; ++i)
     arrays[i] = {arrays[i].name, arrays[i].sizes, strides};
   StatusOr<Plan> made = plan(arrays);

@@ -81,7 +81,7 @@ TEST(ProblemTest, anEmptyProblemIsValid) {
       Problem::create(bundle, testRequest(0, 4, 2, 32, 0));
   ASSERT_EQ(text(problem), "");
   EXPECT_EQ(problem->findTensor("q")->span, 0);
-  EXPECT_EQ(*problem->grid(bundle.kernels[0]),
+  EXPECT_EQ(*problem->grid(bundle.kernels[0], 1),
             (std::array<int64_t, 3>{0, 1, 1}));
 }
 
@@ -90,7 +90,7 @@ TEST(ProblemTest, roundsTheGridUp) {
   for (auto [seqlen, tiles] : {std::pair(1, 1), {64, 1}, {65, 2}, {0, 0}}) {
     StatusOr<Problem> problem =
         Problem::create(bundle, testRequest(3, 4, 2, seqlen, 48));
-    EXPECT_EQ(*problem->grid(bundle.kernels[0]),
+    EXPECT_EQ(*problem->grid(bundle.kernels[0], 1),
               (std::array<int64_t, 3>{3 * 4 * tiles, 1, 1}));
   }
 }
@@ -98,18 +98,17 @@ TEST(ProblemTest, roundsTheGridUp) {
 TEST(ProblemTest, multipliesAGridByItsCounts) {
   Bundle bundle = loadTestBundle(splitManifest());
   StatusOr<Problem> problem = Problem::create(bundle, {});
-  EXPECT_EQ(*problem->grid(bundle.kernels[0]),
+  EXPECT_EQ(*problem->grid(bundle.kernels[0], 1),
             (std::array<int64_t, 3>{2 * 3, 1, 1}));
-  EXPECT_EQ(*problem->grid(bundle.kernels[1]),
+  EXPECT_EQ(*problem->grid(bundle.kernels[1], 1),
             (std::array<int64_t, 3>{2 * 32, 1, 1}));
   EXPECT_EQ(problem->workspaceBytes(), 2 * 32 * 120);
 }
 
 TEST(ProblemTest, sumsTheWorkspace) {
   nlohmann::json manifest = testManifest();
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", 8}, {"factors", {{{"dim", "seqlen_k"}, {"tile", 32}}}}},
-      {{"bytes", 100}, {"factors", nlohmann::json::array()}}};
+  manifest["workspace"] = {{{"bytes", "(seqlen_k ceildiv 32) * 8"}},
+                           {{"bytes", "100"}}};
   Bundle bundle = loadTestBundle(manifest);
   EXPECT_EQ(Problem::create(bundle, testRequest())->workspaceBytes(),
             8 * 2 + 100);
@@ -322,48 +321,60 @@ TEST(ProblemTest, refusesNegativeLayoutsBeforeTheyAreMultiplied) {
 
 TEST(ProblemTest, refusesAWorkspaceThatOverflows) {
   nlohmann::json manifest = testManifest();
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", int64_t(1) << 62},
-       {"factors", {{{"dim", "seqlen_k"}, {"tile", 1}}}}}};
+  manifest["workspace"] = {{{"bytes", "seqlen_k * 4611686018427387904"}}};
   EXPECT_EQ(refusal(testRequest(), manifest),
-            "expects the workspace to be less than 2^63 bytes, but got 48 "
-            "times 4611686018427387904 bytes");
+            "expects the workspace to be less than 2^63, but got 'seqlen_k * "
+            "4611686018427387904' with seqlen_k = 48");
   // It is rounded up when it is allocated.
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", INT64_MAX}, {"factors", nlohmann::json::array()}}};
+  manifest["workspace"] = {{{"bytes", "9223372036854775807"}}};
   EXPECT_EQ(refusal(testRequest(), manifest),
-            "expects the workspace to be less than 2^63 bytes, but got 1 times "
-            "9223372036854775807 bytes");
-}
-
-TEST(ProblemTest, refusesACountThatOverflows) {
-  nlohmann::json manifest = splitManifest();
-  manifest["kernels"][0]["grid"][0][3]["count"] = int64_t(1) << 62;
-  EXPECT_EQ(refusal({}, manifest),
-            "expects the grid of kernel 'attention' to be less than 2^63, but "
-            "it overflows at count = 4611686018427387904");
+            "expects the workspace to be less than 2^63 bytes, but got "
+            "'9223372036854775807' = 9223372036854775807");
+  manifest["workspace"] = {{{"bytes", "16 - seqlen_k"}}};
+  EXPECT_EQ(refusal(testRequest(), manifest),
+            "expects the workspace to be at least 0, but got '16 - seqlen_k' = "
+            "-32");
 }
 
 TEST(ProblemTest, refusesAGridThatOverflows) {
-  Bundle bundle = loadTestBundle();
-  StatusOr<Problem> problem =
-      Problem::create(bundle, testRequest(1 << 20, 4, 2, 1 << 10, 1));
-  ASSERT_EQ(text(problem), "");
-  KernelSpec kernel = bundle.kernels[0];
-  kernel.grid[0] = {{"batch", 1}, {"batch", 1}, {"batch", 1}, {"batch", 1}};
-  EXPECT_EQ(text(problem->grid(kernel)),
+  nlohmann::json manifest = testManifest();
+  manifest["kernels"][0]["grid"][0] = "batch * batch * batch * batch";
+  EXPECT_EQ(refusal(testRequest(1 << 20, 4, 2, 1 << 10, 1), manifest),
             "expects the grid of kernel 'attention' to be less than 2^63, but "
-            "it overflows at batch = 1048576");
+            "got 'batch * batch * batch * batch' with batch = 1048576");
+  manifest["kernels"][0]["grid"][0] = "batch - seqlen_q";
+  EXPECT_EQ(refusal(testRequest(), manifest),
+            "expects the grid of kernel 'attention' to be at least 0, but got "
+            "'batch - seqlen_q' = -31");
+  manifest["kernels"][0]["grid"][0] = "batch ceildiv (seqlen_q - 32)";
+  EXPECT_EQ(refusal(testRequest(), manifest),
+            "expects the grid of kernel 'attention' to divide by positive "
+            "numbers, but got 'batch ceildiv (seqlen_q - 32)' with batch = 1, "
+            "seqlen_q = 32");
 }
 
-TEST(ProblemTest, aFactorMayAddASize) {
+TEST(ProblemTest, aGridMayAddASize) {
   nlohmann::json manifest = varlenManifest(130, 48, 3);
-  manifest["kernels"][0]["grid"][0][0] = {
-      {"dim", "seqlen_q"}, {"tile", 128}, {"plus", "cu_seqlens"}};
+  manifest["kernels"][0]["grid"][0] =
+      "((seqlen_q ceildiv 128) + cu_seqlens) * heads_q";
   Bundle bundle = loadTestBundle(manifest);
   StatusOr<Problem> problem = Problem::create(bundle, {});
   ASSERT_EQ(text(problem), "");
-  EXPECT_EQ((*problem->grid(bundle.kernels[0]))[0], (2 + 4) * 2);
+  EXPECT_EQ((*problem->grid(bundle.kernels[0], 1))[0], (2 + 4) * 2);
+}
+
+// A value may be made of another, and all that has numbers may name it.
+TEST(ProblemTest, computesValuesInTheirOrder) {
+  nlohmann::json manifest = testManifest();
+  manifest["values"] = {{{"name", "rows"}, {"is", "batch * seqlen_q"}},
+                        {{"name", "pairs"}, {"is", "rows ceildiv 3"}}};
+  manifest["kernels"][0]["grid"][1] = "pairs";
+  manifest["kernels"][0]["arguments"][5]["dim"] = "rows";
+  Bundle bundle = loadTestBundle(manifest);
+  StatusOr<Problem> problem = Problem::create(bundle, testRequest(2));
+  ASSERT_EQ(text(problem), "");
+  EXPECT_EQ(problem->dim("rows"), 64);
+  EXPECT_EQ((*problem->grid(bundle.kernels[0], 1))[1], 22);
 }
 
 TEST(ProblemTest, queriesOfSequencesAreTheirMean) {
@@ -391,10 +402,11 @@ TEST(ProblemTest, refusesASumThatOverflows) {
   nlohmann::json manifest = testManifest();
   // Not the size of any tensor.
   manifest["attention"]["dims"]["more"] = INT64_MAX;
-  manifest["kernels"][0]["grid"][0][0]["plus"] = "more";
+  manifest["kernels"][0]["grid"][0] = "seqlen_q + more";
   EXPECT_EQ(refusal(testRequest(), manifest),
             "expects the grid of kernel 'attention' to be less than 2^63, but "
-            "it overflows at seqlen_q = 32");
+            "got 'seqlen_q + more' with seqlen_q = 32, more = "
+            "9223372036854775807");
 }
 
 /// A manifest of sequences whose number, as that of the batch, is open.

@@ -400,26 +400,26 @@ TEST(ReportTest, summarizesABundle) {
       "  lse: f32 (batch, heads_q, seqlen_q) strides [?, ?, 1] offset ? "
       "alignment 4\n"
       "kernels\n"
-      "  attention: block 128x1x1, grid (ceil(seqlen_q/64) * heads_q * batch, "
-      "1, 1), 8 arguments, 49152 bytes of dynamic shared memory\n"
+      "  attention: block 128x1x1, grid ((seqlen_q ceildiv 64) * heads_q * "
+      "batch, 1, 1), 8 arguments, 49152 bytes of dynamic shared memory\n"
       "    sm_89: 128 registers, spills 0 bytes stored and 0 loaded, 16 bytes "
       "of static shared memory\n");
 }
 
 TEST(ReportTest, summarizesAPersistentKernel) {
   nlohmann::json manifest = testManifest();
-  manifest["kernels"][0]["max_blocks_per_sm"] = 2;
+  manifest["kernels"][0]["grid"][0] = "min(batch, multiprocessors * 2)";
   std::string info = infoOf(manifest);
-  EXPECT_NE(info.find("grid (ceil(seqlen_q/64) * heads_q * batch, 1, 1) of at "
-                      "most 2 a multiprocessor, 8 arguments"),
+  EXPECT_NE(info.find("grid (min(batch, multiprocessors * 2), 1, 1), 8 "
+                      "arguments"),
             std::string::npos)
       << info;
 }
 
 TEST(ReportTest, summarizesKernelsThatShareAWorkspace) {
   std::string info = infoOf(splitManifest());
-  EXPECT_NE(info.find("  attention: block 128x1x1, grid (ceil(seqlen_q/64) * "
-                      "heads_q * batch * 3, 1, 1), 2 arguments"),
+  EXPECT_NE(info.find("  attention: block 128x1x1, grid ((seqlen_q ceildiv "
+                      "64) * heads_q * batch * 3, 1, 1), 2 arguments"),
             std::string::npos)
       << info;
   EXPECT_NE(info.find("  merge: block 4x1x1, grid (seqlen_q * heads_q * batch, "
@@ -427,7 +427,7 @@ TEST(ReportTest, summarizesKernelsThatShareAWorkspace) {
             std::string::npos)
       << info;
   EXPECT_NE(info.find("workspace\n"
-                      "  120 bytes * seqlen_q * heads_q * batch\n"),
+                      "  seqlen_q * heads_q * batch * 120 bytes\n"),
             std::string::npos)
       << info;
 }
@@ -468,7 +468,7 @@ TEST(ReportTest, summarizesEachVariant) {
   nlohmann::json newer = manifest["variants"][0];
   newer["chip"] = "sm_90";
   newer["cubins"] = nlohmann::json::array();
-  newer["workspace"]["bytes"] = nlohmann::json::array();
+  newer["workspace"] = nlohmann::json::array();
   newer["kernels"].erase(1);
   newer["kernels"][0]["name"] = "newer";
   manifest["variants"].push_back(newer);
@@ -486,7 +486,7 @@ TEST(ReportTest, summarizesEachVariant) {
   EXPECT_NE(info.find("kernels of variant sm_80\n  attention: block"),
             std::string::npos)
       << info;
-  EXPECT_NE(info.find("workspace of variant sm_80\n  120 bytes * "),
+  EXPECT_NE(info.find("workspace of variant sm_80\n  seqlen_q * "),
             std::string::npos)
       << info;
   EXPECT_NE(info.find("kernels of variant sm_90\n  newer: block"),

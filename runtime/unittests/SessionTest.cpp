@@ -480,7 +480,7 @@ TEST_F(SessionTest, refusesAnOutputThatIsNotThere) {
   manifest["tensors"].erase(4);
   manifest["kernels"][0]["arguments"].erase(4);
   setPtx(manifest, ptxFor(manifest));
-  manifest["kernels"][0]["grid"][0] = {{{"dim", "batch"}, {"tile", 1}}};
+  manifest["kernels"][0]["grid"][0] = "batch";
   writeBundle(request.bundle, manifest);
   request.outputFiles["lse"] = "l.npy";
   Session session = makeSession();

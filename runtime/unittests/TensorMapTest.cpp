@@ -70,9 +70,7 @@ static json copyManifest() {
   kernel["resources"] = nullptr;
   kernel["block"] = {64, 1, 1};
   kernel["dynamic_shared_memory"] = 0;
-  kernel["grid"] = {{{{"dim", "seqlen_q"}, {"tile", 8}}},
-                    {{{"dim", "heads_q"}, {"tile", 1}}},
-                    {{{"dim", "batch"}, {"tile", 1}}}};
+  kernel["grid"] = {"seqlen_q ceildiv 8", "heads_q", "batch"};
   auto map = [](const char *tensor, int swizzle) {
     return json{{"kind", "tensor_map"},
                 {"tensor", tensor},
@@ -85,12 +83,12 @@ static json copyManifest() {
 }
 
 namespace {
-using Numbers = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
 /// Sizes and strides of q, k, v and o.
 struct Layouts {
-  Numbers sizes, q, o;
-  Numbers sizesK = {2, 3, 5, 16}, k = {240, 80, 16, 1};
+  Extents sizes, q, o;
+  Extents sizesK = {2, 3, 5, 16}, k = {240, 80, 16, 1};
 
   std::vector<CallTensor> tensors() const {
     return {
@@ -362,7 +360,7 @@ struct GroupMap {
   TensorGeometry tensor;
   ArgumentSpec argument;
 
-  GroupMap(const Numbers &sizes, const Numbers &strides) {
+  GroupMap(const Extents &sizes, const Extents &strides) {
     tensor.name = "k";
     tensor.axes = {"pages", "heads_kv", "page_size", "head_dim"};
     tensor.sizes = sizes;
@@ -422,7 +420,7 @@ TEST(TensorMapTest, ofGroupsOfNothingIsThatOfOneElement) {
 }
 
 TEST(TensorMapTest, ofGroupsHasLimits) {
-  auto refusal = [](const Numbers &sizes, const Numbers &strides) {
+  auto refusal = [](const Extents &sizes, const Extents &strides) {
     GroupMap group(sizes, strides);
     return text(makeTensorMap(group.tensor, group.argument));
   };
@@ -779,7 +777,7 @@ protected:
     module = std::move(*made);
   }
 
-  static size_t elements(const Numbers &sizes, const Numbers &strides) {
+  static size_t elements(const Extents &sizes, const Extents &strides) {
     int64_t last = 0;
     for (size_t i = 0; i < sizes.size(); ++i)
       last += sizes[i] > 1 ? (sizes[i] - 1) * strides[i] : 0;
@@ -817,19 +815,19 @@ private:
             {{from.pointer(), k.pointer(), k.pointer(), to.pointer()}}, 0)),
         "");
     std::vector<uint16_t> expected = o;
-    forEach(layouts.sizes, [&](const Numbers &at) {
+    forEach(layouts.sizes, [&](const Extents &at) {
       expected[place(at, layouts.o)] = q[place(at, layouts.q)];
     });
     EXPECT_EQ(text(device->copyToHost(o.data(), to.pointer(), to.bytes())), "");
     EXPECT_EQ(o, expected);
   }
-  static size_t place(const Numbers &at, const Numbers &strides) {
+  static size_t place(const Extents &at, const Extents &strides) {
     int64_t sum = 0;
     for (size_t i = 0; i < at.size(); ++i)
       sum += at[i] * (at[i] ? strides[i] : 0);
     return static_cast<size_t>(sum);
   }
-  template <typename F> static void forEach(const Numbers &sizes, F f) {
+  template <typename F> static void forEach(const Extents &sizes, F f) {
     for (int64_t b = 0; b < sizes[0]; ++b)
       for (int64_t h = 0; h < sizes[1]; ++h)
         for (int64_t s = 0; s < sizes[2]; ++s)

@@ -270,8 +270,7 @@ TEST_F(TensorSetTest, namesTheTensorThatCouldNotBeMoved) {
 
 TEST(TensorSetWorkspaceTest, allocatesAndPassesTheWorkspace) {
   nlohmann::json manifest = staticManifest();
-  manifest["workspace"]["bytes"] = {
-      {{"bytes", 10}, {"factors", nlohmann::json::array()}}};
+  manifest["workspace"] = {{{"bytes", "10"}}};
   manifest["kernels"][0]["arguments"] = {
       {{"kind", "pointer"}, {"tensor", "workspace"}}};
   Bundle bundle = loadTestBundle(manifest);

@@ -58,12 +58,7 @@ static json code(const char *file, std::string_view contents) {
 static json testKernel() {
   return {{"name", "attention"},
           {"block", {128, 1, 1}},
-          {"grid",
-           {{{{"dim", "seqlen_q"}, {"tile", 64}},
-             {{"dim", "heads_q"}, {"tile", 1}},
-             {{"dim", "batch"}, {"tile", 1}}},
-            json::array(),
-            json::array()}},
+          {"grid", {"(seqlen_q ceildiv 64) * heads_q * batch", "1", "1"}},
           {"dynamic_shared_memory", 49152},
           {"arguments",
            {{{"kind", "pointer"}, {"tensor", "q"}},
@@ -86,7 +81,7 @@ json flashcore::testing::testManifest() {
   json cubin = code("kernels.sm_89.cubin", testCubin);
   cubin["chip"] = "sm_89";
   return {{"format", "flashcore-bundle"},
-          {"version", 10},
+          {"version", 11},
           {"compiler", "flashcore test"},
           {"assembler", "ptxas test"},
           {"chip", "sm_80"},
@@ -116,7 +111,8 @@ json flashcore::testing::testManifest() {
             tensor("o", "output", "f16",
                    {"batch", "heads_q", "seqlen_q", "head_dim_v"}),
             tensor("lse", "output", "f32", {"batch", "heads_q", "seqlen_q"})}},
-          {"workspace", {{"bytes", json::array()}}},
+          {"values", json::array()},
+          {"workspace", json::array()},
           {"kernels", json::array({testKernel()})}};
 }
 
@@ -141,13 +137,11 @@ json flashcore::testing::staticManifest(int64_t seqlenQ, int64_t seqlenK,
 
 json flashcore::testing::splitManifest() {
   json manifest = staticManifest();
-  json rows = {{{"dim", "seqlen_q"}, {"tile", 1}},
-               {{"dim", "heads_q"}, {"tile", 1}},
-               {{"dim", "batch"}, {"tile", 1}}};
-  manifest["workspace"]["bytes"] = {{{"bytes", 120}, {"factors", rows}}};
+  const std::string rows = "seqlen_q * heads_q * batch";
+  manifest["workspace"] = {{{"bytes", rows + " * 120"}}};
   json pointer = {{"kind", "pointer"}, {"tensor", "workspace"}};
   json &attention = manifest["kernels"][0];
-  attention["grid"][0].push_back({{"count", 3}});
+  multiplyGrid(attention, "3");
   attention["arguments"] = {{{"kind", "pointer"}, {"tensor", "q"}}, pointer};
   json merge = attention;
   merge["name"] = "merge";
@@ -313,12 +307,33 @@ std::string flashcore::testing::ptxFor(const json &manifest) {
   return text;
 }
 
+void flashcore::testing::multiplyGrid(json &kernel, const char *factor) {
+  kernel["grid"][0] = kernel["grid"][0].get<std::string>() + " * " + factor;
+}
+
+/// Moves the parts of `attention` to where a manifest has them.
+static void describeOp(json &manifest) {
+  auto attention = manifest.find("attention");
+  if (attention == manifest.end())
+    return;
+  json attributes = *attention;
+  manifest.erase(attention);
+  if (attributes.is_object() && attributes.contains("dims")) {
+    manifest["sizes"] = attributes["dims"];
+    attributes.erase("dims");
+  }
+  manifest["ops"] = {{{"op", "attention"}, {"attributes", attributes}}};
+}
+
 json flashcore::testing::withVariants(json manifest) {
-  if (!manifest.is_object() || manifest.contains("variants"))
+  if (!manifest.is_object())
+    return manifest;
+  describeOp(manifest);
+  if (manifest.contains("variants"))
     return manifest;
   json variant = json::object();
-  for (const char *key : {"chip", "assembler", "ptx", "cubins", "workspace",
-                          "kernels", "key_splits"})
+  for (const char *key :
+       {"chip", "assembler", "ptx", "cubins", "values", "workspace", "kernels"})
     if (auto it = manifest.find(key); it != manifest.end()) {
       variant[key] = *it;
       manifest.erase(it);

@@ -53,7 +53,8 @@ inline constexpr std::string_view testCubin = "test cubin";
 
 /// A bundle of one kernel for sm_80 with a cubin for sm_89. All sizes but
 /// head_dim and head_dim_v, which are 16, and all layouts are dynamic. The keys
-/// of its only variant stand among the others; writeBundle moves them.
+/// of its only variant stand among the others, and `attention` has the
+/// attributes and, as `dims`, the sizes; writeBundle moves them.
 nlohmann::json testManifest();
 /// The same with static sizes, batch 1 and 2 heads, and packed layouts.
 nlohmann::json staticManifest(int64_t seqlenQ = 32, int64_t seqlenK = 48,
@@ -100,8 +101,12 @@ void setPtx(nlohmann::json &manifest, const std::string &text);
 /// A PTX with the head of each kernel of `manifest`, as its arguments are.
 std::string ptxFor(const nlohmann::json &manifest);
 
+/// Multiplies the blocks of a kernel in direction x.
+void multiplyGrid(nlohmann::json &kernel, const char *factor);
+
 /// The manifest with `variants`, into whose only element go the keys that
-/// belong there. One that has variants is kept.
+/// belong there, and with `ops` and `sizes` in the place of `attention`. What
+/// is in its place already is kept.
 nlohmann::json withVariants(nlohmann::json manifest);
 
 /// Gives all variants one PTX with the kernels of all.

@@ -382,8 +382,7 @@ class TuneTest(Folder):
             self.run_tuner(self.tuner(ModelTimer(), settings=settings))
         )
         folder = self.folder / "out/bundles" / self.problem.name
-        manifest = Bundle(folder / "default-count.fcb").manifest
-        features = manifest["attention"]
+        features = Bundle(folder / "default-count.fcb").attention
         self.assertEqual(features["window_left"], 20)
         self.assertEqual(features["softcap"], 30)
         self.assertEqual(features["dims"]["seqlen_q"], 70)

@@ -81,7 +81,7 @@ KnownSizes::compareAxis(const std::string &name, size_t axis, int64_t size,
                : Status::error(
                      file + ": expects size 1 on axis " + std::to_string(axis) +
                      ", which is broadcast, but got " + std::to_string(size));
-  if (std::optional<int64_t> fixed = bundle.attention.dims.at(name))
+  if (std::optional<int64_t> fixed = bundle.sizes.at(name))
     return *fixed == size
                ? Status::success()
                : expects(*fixed, ", for which the bundle was compiled");

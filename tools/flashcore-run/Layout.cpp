@@ -81,8 +81,8 @@ std::string flashcore::run::describeLayout(const Problem &problem) {
 
 Layout flashcore::run::defaultLayout(const Bundle &bundle) {
   const TensorSpec *q = bundle.findTensor("q");
-  auto headDim = bundle.attention.dims.find("head_dim");
-  if (!q || headDim == bundle.attention.dims.end() || !headDim->second)
+  auto headDim = bundle.sizes.find("head_dim");
+  if (!q || headDim == bundle.sizes.end() || !headDim->second)
     return Layout::BHSD;
   // Of one query, or of one head, both begin every head_dim elements.
   auto isInnermost = [&](std::string_view name) {

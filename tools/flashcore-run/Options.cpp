@@ -79,12 +79,15 @@ namespace {
 /// Options that CLI11 fills as text or numbers, before they are checked.
 struct RawOptions {
   std::map<std::string, std::optional<int64_t>> dims = {
-      {"batch", {}},      {"heads_q", {}},
-      {"heads_kv", {}},   {"seqlen_q", {}},
-      {"seqlen_k", {}},   {"cu_seqlens", {}},
-      {"pages", {}},      {"pages_per_sequence", {}},
-      {"seqlen_new", {}}, {"positions", {}}};
-  std::map<std::string, std::string> inputs = {{"q", ""},
+      {"batch", {}},    {"heads_q", {}},
+      {"heads_kv", {}}, {"seqlen_q", {}},
+      {"seqlen_k", {}}, {"cu_seqlens", {}},
+      {"pages", {}},    {"pages_per_sequence", {}},
+      {"parts", {}},    {"seqlen_new", {}},
+      {"positions", {}}};
+  std::map<std::string, std::string> inputs = {{"outputs", ""},
+                                               {"lses", ""},
+                                               {"q", ""},
                                                {"k", ""},
                                                {"v", ""},
                                                {"bias", ""},

@@ -388,18 +388,6 @@ Status flashcore::run::writeJson(const std::filesystem::path &path,
       json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
-static std::string formatProduct(const Product &product) {
-  std::string text;
-  for (const Factor &factor : product) {
-    text += text.empty() ? "" : " * ";
-    text += factor.count       ? std::to_string(*factor.count)
-            : factor.tile == 1 ? factor.dim
-                               : "ceil(" + factor.dim + "/" +
-                                     std::to_string(factor.tile) + ")";
-  }
-  return text.empty() ? "1" : text;
-}
-
 static std::string orDynamic(const std::optional<int64_t> &value) {
   return value ? std::to_string(*value) : "?";
 }
@@ -424,9 +412,15 @@ static std::string formatAttention(const AttentionSpec &attention) {
       "\n  causal " + std::string(stringify(attention.mask.causal)) +
       ", window_left " + orUnbounded(attention.mask.windowLeft) +
       ", window_right " + orUnbounded(attention.mask.windowRight) + "\n ";
-  for (const auto &[name, size] : attention.dims)
+  return text;
+}
+
+static std::string formatOp(const Bundle &bundle) {
+  std::string text =
+      bundle.op == AttentionOpName ? formatAttention(bundle.attention) : " ";
+  for (const auto &[name, size] : bundle.sizes)
     text += " " + name + "=" + orDynamic(size);
-  return text + "\n";
+  return bundle.op + "\n" + text + "\n";
 }
 
 static std::string formatTensor(const TensorSpec &tensor) {
@@ -443,13 +437,8 @@ static std::string formatTensor(const TensorSpec &tensor) {
 }
 
 /// Of what is for some calls only.
-static std::string formatQueries(const QueryRange &range) {
-  std::string text;
-  if (range.least)
-    text += ", for " + std::to_string(range.least) + " queries or more";
-  if (range.most)
-    text += ", for " + std::to_string(*range.most) + " queries or fewer";
-  return text;
+static std::string formatCondition(const std::optional<Expression> &when) {
+  return when ? ", when " + when->str() : "";
 }
 
 static std::string formatKernel(const KernelSpec &kernel) {
@@ -458,14 +447,11 @@ static std::string formatKernel(const KernelSpec &kernel) {
     text += (i ? "x" : "") + std::to_string(kernel.block[i]);
   text += ", grid (";
   for (size_t i = 0; i < 3; ++i)
-    text += (i ? ", " : "") + formatProduct(kernel.grid[i]);
+    text += (i ? ", " : "") + kernel.grid[i].str();
   text += ")";
-  if (kernel.maxBlocksPerSM)
-    text += " of at most " + std::to_string(*kernel.maxBlocksPerSM) +
-            " a multiprocessor";
   text += ", " + std::to_string(kernel.arguments.size()) + " arguments, " +
           std::to_string(kernel.dynamicSharedMemory) +
-          " bytes of dynamic shared memory" + formatQueries(kernel.queries) +
+          " bytes of dynamic shared memory" + formatCondition(kernel.when) +
           "\n";
   if (!kernel.resources)
     return text + "    resources unknown: no cubin was made\n";
@@ -482,8 +468,8 @@ static std::string
 formatWorkspace(const std::vector<WorkspaceTerm> &workspace) {
   std::string text;
   for (const WorkspaceTerm &term : workspace)
-    text += "  " + std::to_string(term.bytes) + " bytes * " +
-            formatProduct(term.factors) + formatQueries(term.queries) + "\n";
+    text +=
+        "  " + term.bytes.str() + " bytes" + formatCondition(term.when) + "\n";
   return text;
 }
 
@@ -505,7 +491,7 @@ std::string flashcore::run::formatInfo(std::span<const Bundle> variants,
           shared.assembler.value_or("no assembler") + "\n";
   for (const Bundle &variant : variants)
     text += formatImages(variant);
-  text += "attention\n" + formatAttention(shared.attention) + "tensors\n";
+  text += formatOp(shared) + "tensors\n";
   for (const TensorSpec &tensor : shared.tensors)
     text += formatTensor(tensor);
   for (const Bundle &variant : variants) {

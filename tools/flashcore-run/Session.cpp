@@ -80,7 +80,7 @@ static Status takeSeqlenK(const Bundle &bundle, Dims &dims) {
   if (!bundle.isPaged() || seqlenK == dims.end())
     return Status::success();
   int64_t keys = seqlenK->second;
-  int64_t pageSize = *bundle.attention.dims.find(PageSizeDim)->second;
+  int64_t pageSize = *bundle.sizes.find(PageSizeDim)->second;
   int64_t pages = keys / pageSize + (keys % pageSize != 0);
   auto [known, isNew] =
       dims.try_emplace(std::string(PagesPerSequenceDim), pages);
@@ -98,10 +98,10 @@ static Status takeSeqlenK(const Bundle &bundle, Dims &dims) {
 /// other sizes are known.
 static void choosePages(const Bundle &bundle, Dims &dims) {
   auto sizeOf = [&](std::string_view name) {
-    auto fixed = bundle.attention.dims.find(name)->second;
+    auto fixed = bundle.sizes.find(name)->second;
     return fixed ? *fixed : dims.find(name)->second;
   };
-  if (!bundle.isPaged() || bundle.attention.dims.find(PagesDim)->second)
+  if (!bundle.isPaged() || bundle.sizes.find(PagesDim)->second)
     return;
   int64_t rows = bundle.hasCuSeqlens()
                      ? std::max<int64_t>(sizeOf(CuSeqlensDim) - 1, 0)
@@ -115,11 +115,11 @@ static void choosePages(const Bundle &bundle, Dims &dims) {
 /// As many positions as there may be keys or queries, where nothing says how
 /// many. The other sizes are known.
 static void choosePositions(const Bundle &bundle, Dims &dims) {
-  auto known = bundle.attention.dims.find(PositionsDim);
-  if (known == bundle.attention.dims.end() || known->second)
+  auto known = bundle.sizes.find(PositionsDim);
+  if (known == bundle.sizes.end() || known->second)
     return;
   auto sizeOf = [&](std::string_view name) {
-    auto fixed = bundle.attention.dims.find(name)->second;
+    auto fixed = bundle.sizes.find(name)->second;
     return fixed ? *fixed : dims.find(name)->second;
   };
   int64_t keys = 0;
@@ -135,7 +135,7 @@ static void choosePositions(const Bundle &bundle, Dims &dims) {
 /// Names all sizes that are missing at once. Others follow from those.
 static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
   std::string missing, sequences = bundle.sequencesDim();
-  for (const auto &[name, size] : bundle.attention.dims)
+  for (const auto &[name, size] : bundle.sizes)
     if (!size && !problem.dims.contains(name) && name != sequences &&
         name != PagesDim && name != PositionsDim && name != QueryBlocksDim &&
         name != KeyBlocksDim)
@@ -253,6 +253,8 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   double flops = 0, sets = 0;
   auto fill = [&](TensorSet &set, uint64_t number) {
     Status status = fillInputs(request, number, set, result.notes);
+    if (problem.bundle().op != AttentionOpName)
+      return status;
     // Each set has lengths of its own.
     bool isUsable = status.ok() && verifyLengths(set.inputs()).ok();
     flops += isUsable ? attentionFlops(set.inputs()) : 0;

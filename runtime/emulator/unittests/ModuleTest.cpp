@@ -244,11 +244,13 @@ TEST(Module, DescribesWhatACallerHasToKnow) {
 
 TEST(Module, DescribesTheLaunchThatTheFileSays) {
   std::string comment =
-      R"(// flashcore-launch: {"version": 10, "attention": {"dims": {"n": 8}}, )"
-      R"("tensors": [], "workspace": {"bytes": []}, "more": )" +
+      R"(// flashcore-launch: {"version": 11, "ops": [{"op": "k", )"
+      R"("attributes": )" +
       std::string(50000, '[') + std::string(50000, ']') +
-      R"(, "kernels": [{"name": "k", "block": [32, 1, 1], "grid": [[], [], )"
-      R"([]], "dynamic_shared_memory": 0, "arguments": []}]})";
+      R"(}], "sizes": {"n": 8}, "tensors": [], "values": [], )"
+      R"("workspace": [], "kernels": [{"name": "k", "block": [32, 1, 1], )"
+      R"("grid": ["1", "1", "1"], "dynamic_shared_memory": 0, )"
+      R"("arguments": []}]})";
   Expected<Module> module =
       Module::parse(comment + "\n" + header + ".entry k() { ret; }\n");
   ASSERT_TRUE(module) << module.error().str();

@@ -67,22 +67,24 @@ struct ToolLaunch : Tool {
 }
 )";
   json launch = json::parse(R"({
-    "version": 10,
-    "attention": {"dims": {"n": null, "one": 1}},
+    "version": 11,
+    "ops": [{"op": "copy", "attributes": {}}],
+    "sizes": {"n": null, "one": 1},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f32", "axes": ["one", "n"],
-       "strides": [null, 1], "offset": 0},
+       "strides": [null, 1], "offset": 0, "alignment": 4},
       {"name": "o", "role": "output", "dtype": "f32", "axes": ["1", "n"],
-       "strides": [null, 2], "offset": 3}],
-    "workspace": {"bytes": [{"bytes": 4, "factors": [{"dim": "n", "tile": 1}]}]},
+       "strides": [null, 2], "offset": 3, "alignment": 4}],
+    "values": [],
+    "workspace": [{"bytes": "n * 4"}],
     "kernels": [
       {"name": "twice", "block": [32, 1, 1], "dynamic_shared_memory": 0,
-       "grid": [[{"dim": "n", "tile": 32}, {"count": 1}], [], []],
+       "grid": ["n ceildiv 32", "1", "1"],
        "arguments": [{"kind": "pointer", "tensor": "q"},
                      {"kind": "pointer", "tensor": "workspace"},
                      {"kind": "size", "dim": "n"}]},
       {"name": "copy", "block": [1, 1, 1], "dynamic_shared_memory": 64,
-       "grid": [[{"dim": "n", "tile": 1}], [], []],
+       "grid": ["n", "1", "1"],
        "arguments": [{"kind": "pointer", "tensor": "workspace"},
                      {"kind": "pointer", "tensor": "o"},
                      {"kind": "stride", "tensor": "o", "axis": 1},
@@ -123,7 +125,7 @@ TEST_F(ToolLaunch, RunsAllKernels) {
 TEST_F(ToolLaunch, ListSaysWhatTheFileSays) {
   EXPECT_TRUE(runLaunch("--list").out.ends_with(
       "\nlaunch, as the file says: twice, copy\n  sizes to give: --dim n=N\n"));
-  launch["attention"]["dims"]["n"] = 4;
+  launch["sizes"]["n"] = 4;
   EXPECT_TRUE(runLaunch("--list").out.ends_with(
       "\nlaunch, as the file says: twice, copy\n"));
   ToolResult result = runComment("{", "--list");
@@ -177,34 +179,31 @@ TEST_F(ToolLaunch, Sizes) {
                 "tensor 'q' does not fit 64 bits at these sizes");
 }
 
-TEST_F(ToolLaunch, AFactorMayAddASize) {
-  launch["attention"]["dims"]["more"] = nullptr;
-  json &factor = launch["kernels"][1]["grid"][0][0];
-  factor["plus"] = "more";
-  factor["tile"] = 40;
+TEST_F(ToolLaunch, AGridMayAddASize) {
+  launch["sizes"]["more"] = nullptr;
+  launch["kernels"][1]["grid"][0] = "(n ceildiv 40) + more";
   ToolResult result = runLaunch("--dim n=40 more=39");
   expectClean(result);
   EXPECT_TRUE(contains(result.out, "\ncopy: 0 findings; 40 CTAs of 1 warps"))
       << result.out;
-  factor["plus"] = "m";
-  expectComment(launch, "kernels[1].grid[0][0].plus: expects a name of "
-                        "'attention.dims', but got \"m\"");
+  launch["kernels"][1]["grid"][0] = "n + m";
+  expectComment(launch, "expects 'kernels[1].grid[0]' to be an expression of "
+                        "sizes and values (more, n, one), but got \"n + m\": "
+                        "there is no 'm'");
 }
 
 TEST_F(ToolLaunch, KernelsAndPartsFollowTheSizes) {
-  launch["attention"]["dims"]["seqlen_q"] = nullptr;
-  launch["attention"]["dims"]["batch"] = 2;
-  launch["attention"]["dims"]["seqlen_k"] = 500;
-  launch["kernels"][0]["queries"] = {{"least", 9}, {"most", nullptr}};
-  launch["kernels"][1]["queries"] = {{"least", 0}, {"most", 8}};
-  launch["key_splits"] = {{{"queries", {{"least", 0}, {"most", 8}}},
-                           {"most", 5},
-                           {"blocks", 40},
-                           {"rows", 4},
-                           {"heads", 1},
-                           {"keys", 100}}};
-  launch["kernels"][1]["grid"][0] = {{{"dim", "key_splits"}, {"tile", 1}}};
-  launch["workspace"]["bytes"][0]["queries"] = launch["kernels"][1]["queries"];
+  launch["sizes"]["seqlen_q"] = nullptr;
+  launch["sizes"]["batch"] = 2;
+  launch["sizes"]["seqlen_k"] = 500;
+  launch["kernels"][0]["when"] = "seqlen_q >= 9";
+  launch["kernels"][1]["when"] = "seqlen_q <= 8";
+  launch["values"] = {
+      {{"name", "key_splits"},
+       {"is", "max(1, min(5, 40 floordiv max(1, (seqlen_q ceildiv 4) * batch), "
+              "seqlen_k floordiv 100))"}}};
+  launch["kernels"][1]["grid"][0] = "key_splits";
+  launch["workspace"][0]["when"] = launch["kernels"][1]["when"];
   // Two sequences of two tiles each share 40 blocks: 10, but for 5 at most.
   ToolResult few = runLaunch("--dim n=40 seqlen_q=8");
   EXPECT_TRUE(contains(few.out, "copy: ") && contains(few.out, "; 5 CTAs"))
@@ -214,14 +213,16 @@ TEST_F(ToolLaunch, KernelsAndPartsFollowTheSizes) {
   ToolResult many = runLaunch("--dim n=40 seqlen_q=9");
   EXPECT_TRUE(contains(many.out, "twice: ")) << many.out;
   EXPECT_FALSE(contains(many.out, "copy")) << many.out;
-  launch["kernels"][1]["grid"][0][0]["dim"] = "splits";
-  expectComment(launch, "kernels[1].grid[0][0].dim: expects a name of "
-                        "'attention.dims', but got \"splits\"");
+  launch["kernels"][0]["when"] = "n ceildiv (seqlen_q - 9) > 0";
+  expectRefused(runLaunch("--dim n=40 seqlen_q=9"),
+                "expects what decides whether kernel 'twice' runs to divide by "
+                "positive numbers, but got 'n ceildiv (seqlen_q - 9) > 0' with "
+                "n = 40, seqlen_q = 9");
 }
 
 TEST_F(ToolLaunch, HeadsOfQueriesAreShared) {
-  launch["attention"]["dims"]["heads_q"] = nullptr;
-  launch["attention"]["dims"]["heads_kv"] = nullptr;
+  launch["sizes"]["heads_q"] = nullptr;
+  launch["sizes"]["heads_kv"] = nullptr;
   for (const auto &[heads, message] :
        {std::pair("heads_q=4 heads_kv=3", "but got 4 and 3\n"),
         std::pair("heads_q=1 heads_kv=2", "but got 1 and 2\n"),
@@ -260,7 +261,7 @@ TEST_F(ToolLaunch, OptionsWin) {
 }
 
 TEST_F(ToolLaunch, PersistentKernels) {
-  launch["kernels"][0]["max_blocks_per_sm"] = 2;
+  launch["kernels"][0]["grid"][0] = "min(n ceildiv 32, multiprocessors * 2)";
   auto count = [&](const std::string &options) {
     return runLaunch("--dim n=3200 --kernel twice " + options).out;
   };
@@ -271,7 +272,7 @@ TEST_F(ToolLaunch, PersistentKernels) {
 }
 
 TEST_F(ToolLaunch, FindingsStopTheRun) {
-  launch["kernels"][0]["grid"][0] = {{{"count", 1}}};
+  launch["kernels"][0]["grid"][0] = "1";
   launch["kernels"][0]["arguments"][0]["tensor"] = "o";
   ToolResult result = runLaunch("--dim n=4");
   EXPECT_EQ(result.exitCode, 1);
@@ -301,52 +302,57 @@ TEST_F(ToolLaunch, RefusesWhatIsNoDescription) {
   std::string nested =
       std::string(1'000'000, '[') + std::string(1'000'000, ']');
   expectRefused(runComment(nested, ""),
-                "flashcore-launch: expects an object with 'version', but got "
-                "an array\n");
+                "flashcore-launch: expects the document to be an object, but "
+                "got an array of 1 elements\n");
 }
 
 TEST_F(ToolLaunch, RefusesWrongFields) {
-  expectComment(json::array(),
-                "expects an object with 'version', but got an empty array");
+  expectComment(json::array(), "expects the document to be an object, but got "
+                               "an array of 0 elements");
   auto with = [&](const char *pointer, const json &value) {
     json changed = launch;
     changed[json::json_pointer(pointer)] = value;
     return changed;
   };
-  expectComment(with("/version", 11),
-                "version: expects version 10, but got 11");
-  expectComment(with("/attention/dims/n", -1),
-                "attention.dims.n: expects an integer from 0 to "
-                "9223372036854775807, but got -1");
+  expectComment(with("/version", 10), "expects 'version' to be 11, but got 10");
+  expectComment(with("/later", 1),
+                "expects no key 'later', which this version does not know");
+  expectComment(with("/sizes/n", -1), "expects 'sizes.n' to be an integer of "
+                                      "at least 0, but got -1");
   expectComment(with("/tensors/0/axes/1", "m"),
-                "tensors[0].axes[1]: expects 1 or a name of 'attention.dims', "
-                "but got \"m\"");
+                "expects 'tensors[0].axes[1]' to be the name of a size in "
+                "'sizes' or 'values' (n, one), but got \"m\"");
   expectComment(with("/tensors/0/strides", json::array()),
-                "tensors[0].strides: expects a stride for each axis, but got "
-                "an empty array");
+                "expects 'tensors[0].strides' to be an array of 2 elements, "
+                "one an axis, but got an array of 0 elements");
   expectComment(with("/tensors/1/name", "q"),
-                "tensors[1].name: expects a name of its own, but got \"q\"");
+                "expects 'tensors[1].name' to be a name that no other tensor "
+                "has, but got \"q\"");
   expectComment(with("/tensors/0/dtype", "f8"),
-                "tensors[0].dtype: expects f16, bf16, f32, i32 or i8, but got "
-                "\"f8\"");
+                "expects 'tensors[0].dtype' to be 'f16' or 'bf16' or 'f32' or "
+                "'i32' or 'i8', but got \"f8\"");
   expectComment(with("/tensors/0/role", 3),
-                "tensors[0].role: expects a string, but got 3");
-  expectComment(with("/workspace/bytes/0/factors/0/tile", 0),
-                "workspace.bytes[0].factors[0].tile: expects an integer from 1 "
-                "to 9223372036854775807, but got 0");
+                "expects 'tensors[0].role' to be a string, but got 3");
+  expectComment(with("/workspace/0/bytes", "n *"),
+                "expects 'workspace[0].bytes' to be an expression of sizes, "
+                "but got \"n *\": expects a number, a name or '(', but got the "
+                "end in the expression 'n *'");
   expectComment(with("/kernels/1/block", json::array({1, 1})),
-                "kernels[1].block: expects 3 dimensions, but got an array");
+                "expects 'kernels[1].block' to be an array of 3 elements, but "
+                "got an array of 2 elements");
   expectComment(with("/kernels/0/arguments/0/tensor", "x"),
-                "kernels[0].arguments[0].tensor: expects a name of 'tensors', "
-                "but got \"x\"");
+                "expects 'kernels[0].arguments[0].tensor' to be the name of a "
+                "tensor in 'tensors' (q, o), but got \"x\"");
   expectComment(with("/kernels/1/arguments/2/axis", 2),
-                "kernels[1].arguments[2].axis: expects an integer from 0 to 1, "
-                "but got 2");
+                "expects 'kernels[1].arguments[2].axis' to be an integer from "
+                "0 to 1, but got 2");
   expectComment(with("/kernels/0/arguments/2/kind", "sise"),
-                "kernels[0].arguments[2].kind: expects pointer, size, stride, "
-                "offset or tensor_map, but got \"sise\"");
+                "expects 'kernels[0].arguments[2].kind' to be 'pointer' or "
+                "'size' or 'stride' or 'offset' or 'tensor_map', but got "
+                "\"sise\"");
   expectComment(with("/kernels", json::array()),
-                "kernels: expects a kernel, but got an empty array");
+                "expects 'kernels' to be an array of at least one kernel, but "
+                "got an array of 0 elements");
 }
 
 TEST_F(ToolLaunch, TheKernelMustAgree) {
@@ -381,17 +387,19 @@ struct ToolMapLaunch : Tool {
       "[%o, {0, %s, %h}], [t]; cp.async.bulk.commit_group;"
       "cp.async.bulk.wait_group 0; ret; }\n";
   json launch = json::parse(R"({
-    "version": 10,
-    "attention": {"dims": {"h": null, "n": null, "d": 64}},
+    "version": 11,
+    "ops": [{"op": "copy", "attributes": {}}],
+    "sizes": {"h": null, "n": null, "d": 64},
     "tensors": [
       {"name": "q", "role": "input", "dtype": "f16", "axes": ["h", "n", "d"],
-       "strides": [null, null, 1], "offset": 0},
+       "strides": [null, null, 1], "offset": 0, "alignment": 16},
       {"name": "o", "role": "output", "dtype": "f16", "axes": ["h", "n", "d"],
-       "strides": [null, null, 1], "offset": 0}],
-    "workspace": {"bytes": []},
+       "strides": [null, null, 1], "offset": 0, "alignment": 16}],
+    "values": [],
+    "workspace": [],
     "kernels": [
       {"name": "copy", "block": [1, 1, 1], "dynamic_shared_memory": 0,
-       "grid": [[{"dim": "n", "tile": 8}], [{"dim": "h", "tile": 1}], []],
+       "grid": ["n ceildiv 8", "h", "1"],
        "arguments": [
          {"kind": "tensor_map", "tensor": "q", "box": [1, 8, 64],
           "swizzle": 128},
@@ -410,8 +418,8 @@ struct ToolMapLaunch : Tool {
     ToolResult result = runLaunch("--dim h=2 n=12");
     EXPECT_EQ(result.exitCode, 2) << result.out;
     EXPECT_EQ(result.err, file("k.ptx") +
-                              ":1:22: error: flashcore-launch: "
-                              "kernels[0].arguments[0]" +
+                              ":1:22: error: flashcore-launch: expects "
+                              "'kernels[0].arguments[0]" +
                               message + "\n");
     launch = kept;
   }
@@ -436,7 +444,7 @@ TEST_F(ToolMapLaunch, MakesTheMapsOfItsTensors) {
 }
 
 TEST_F(ToolMapLaunch, ATensorWithoutElementsHasNothingToRead) {
-  launch["attention"]["dims"]["m"] = nullptr;
+  launch["sizes"]["m"] = nullptr;
   launch["tensors"][0]["axes"][1] = "m";
   expectClean(runLaunch("--dim h=2 n=12 m=12 -q --expect-written"));
   ToolResult result = runLaunch("--dim h=2 n=12 m=0");
@@ -447,15 +455,18 @@ TEST_F(ToolMapLaunch, ATensorWithoutElementsHasNothingToRead) {
 
 TEST_F(ToolMapLaunch, RefusesWhatIsNoMap) {
   expectArgument("/tensor", "x",
-                 ".tensor: expects a name of 'tensors', but got \"x\"");
+                 ".tensor' to be the name of a tensor in 'tensors' (q, o), but "
+                 "got \"x\"");
   expectArgument("/tensor", "workspace",
-                 ".tensor: expects a name of 'tensors', but got \"workspace\"");
+                 ".tensor' to be the name of a tensor in 'tensors' (q, o), but "
+                 "got \"workspace\"");
   expectArgument("/box", {8, 64},
-                 ".box: expects a side for each axis of 'q', but got an array");
+                 ".box' to be an array of 3 elements, one an axis of 'q', but "
+                 "got an array of 2 elements");
   expectArgument("/box/1", 257,
-                 ".box[1]: expects an integer from 1 to 256, but got 257");
+                 ".box[1]' to be an integer from 1 to 256, but got 257");
   expectArgument("/swizzle", 48,
-                 ".swizzle: expects 0, 32, 64 or 128, but got 48");
+                 ".swizzle' to be 0, 32, 64 or 128, but got 48");
   launch["tensors"][0]["strides"] = {1024, 68, 1};
   expectRefused(runLaunch("--dim h=2 n=12"),
                 "kernel 'copy', tensor 'q': a tensor map expects a stride of "

@@ -86,12 +86,10 @@ TEST_F(KernelSignatureTest, TakesOnlyWhatItIsAskedFor) {
 TEST_F(KernelSignatureTest, SaysHowItIsLaunched) {
   Builder b(&context);
   KernelSignature signature = makeSignature();
-  NamedAttrList kernel = signature.describeKernel(
-      &context, {}, {{{Dim::SeqlenQ, 4}, {Dim::Batch}}, /*gridCount=*/3, 128});
-  auto grid = cast<ArrayAttr>(kernel.get("grid"));
-  ASSERT_EQ(grid.size(), 3u);
-  EXPECT_EQ(cast<DictionaryAttr>(grid[0]).get("tile"), b.getI64IntegerAttr(4));
-  EXPECT_EQ(cast<DictionaryAttr>(grid[2]).get("count"), b.getI64IntegerAttr(3));
+  SizeFormula grid = SizeFormula(Dim::SeqlenQ).ceilDiv(4) * Dim::Batch * 3;
+  NamedAttrList kernel = signature.describeKernel(&context, {}, {grid, 128});
+  EXPECT_EQ(kernel.get("grid"),
+            b.getStringAttr("(seqlen_q ceildiv 4) * batch * 3"));
   EXPECT_EQ(kernel.get("threads"), b.getI64IntegerAttr(128));
   EXPECT_EQ(kernel.get("shared_memory"), b.getI64IntegerAttr(0));
   auto tensors =

@@ -402,8 +402,7 @@ mlir::flashcore::buildAppendKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                                    const AttentionSignature &signature,
                                    StringRef name) {
   KernelFrame frame(b, signature, signature.getAppendArguments(), name,
-                    kNumThreads,
-                    signature.toAppendDictionary(op, kAppendRows, kNumThreads));
+                    kNumThreads, signature.toAppendDictionary(op, kNumThreads));
   AppendBuilder(b, op, frame).build();
   return frame.getFunc();
 }

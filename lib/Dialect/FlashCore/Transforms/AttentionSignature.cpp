@@ -82,42 +82,30 @@ static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   return tensors;
 }
 
-OpFoldResult
-KeyParts::getNumber(ImplicitLocOpBuilder &b,
-                    function_ref<OpFoldResult(Dim)> getSize) const {
-  OpFoldResult number = b.getIndexAttr(count);
-  AffineExpr d0 = b.getAffineDimExpr(0), s0 = b.getAffineSymbolExpr(0);
-  for (const GridFactor &factor : factors)
-    number = affine::makeComposedFoldedAffineApply(
-        b, b.getLoc(), s0 * d0.ceilDiv(factor.tile),
-        {getSize(factor.dim), number});
-  return number;
-}
-
 /// What the sizes of `signature` leave open of how many parts there are.
 static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
                              const KernelSignature &signature) {
   // One part is merged, too: which of the kernels runs does not depend on it.
   if (schedule.getSplitCount() == fcgpu::SplitCount::Call)
-    return {1, {{Dim::KeySplits}}, /*isMerged=*/true};
+    return {1, {{Dim::KeySplits, Dim::KeySplits}}, /*isMerged=*/true};
   int64_t keys = schedule.getSplitKeys();
   if (keys == 0)
     return {schedule.getKeySplits(), {}};
-  SmallVector<GridFactor> all{{Dim::SeqlenK, keys}};
+  SmallVector<std::pair<Dim, int64_t>> all{{Dim::SeqlenK, keys}};
   if (op.getPageTable()) {
     // Parts of whole pages, or a page's: there may be more than the keys need.
     int64_t page = signature.getExtent(Dim::PageSize).value_or(keys + 1);
     if (page <= keys)
       all = {{Dim::PagesPerSequence, keys / page}};
     else
-      all = {{Dim::PagesPerSequence}, {Dim::PageSize, keys}};
+      all = {{Dim::PagesPerSequence, 1}, {Dim::PageSize, keys}};
   }
   KeyParts parts;
-  for (const GridFactor &factor : all) {
-    if (auto size = signature.getExtent(factor.dim))
-      parts.count *= llvm::divideCeil(*size, factor.tile);
+  for (auto [dim, tile] : all) {
+    if (auto size = signature.getExtent(dim))
+      parts.count *= llvm::divideCeil(*size, tile);
     else
-      parts.factors.push_back(factor);
+      parts.factors.push_back({dim, SizeFormula(dim).ceilDiv(tile)});
   }
   // One without a sink is the result as it is.
   parts.isMerged = static_cast<bool>(op.getSinkLogits());
@@ -144,9 +132,13 @@ AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule,
                                        QueryRange queries)
     : KernelSignature(::getTensors(op)),
-      keyParts(findKeyParts(op, schedule, *this)),
+      keyParts(findKeyParts(op, schedule, *this)), isVarlen(op.getCuSeqlensQ()),
+      isPaged(op.getPageTable()), isTurned(op.getRotaryCos()),
       keepsRest(op.getStage() == ScoresStage::Probabilities), queries(queries),
       tileKeys(schedule.getBlockN()) {
+  // Kernels of both kinds of calls may split their keys.
+  if (queries.most)
+    nameSize(Dim::KeySplits, "key_splits_few_queries");
   if (op.getScores()) {
     scoresChoice =
         chooseScoresSchedule(AttentionProblem::get(op), schedule.getChoice());
@@ -174,8 +166,8 @@ AttentionSignature::AttentionSignature(AttentionOp op,
     return tensor.name != "scores" && !isOfAppend(tensor);
   };
   auto isPart = [&](Dim dim) {
-    return llvm::any_of(keyParts.factors, [&](const GridFactor &factor) {
-      return factor.dim == dim;
+    return llvm::any_of(keyParts.factors, [&](const KeyParts::Factor &factor) {
+      return factor.size == dim;
     });
   };
   auto isSize = [&](Dim dim) {
@@ -210,7 +202,6 @@ void AttentionSignature::addCopyOfQuery(
 
 /// Which rows there are, where they go, and what they are turned by.
 void AttentionSignature::listAppendArguments(AttentionOp op) {
-  bool isTurned = static_cast<bool>(op.getRotaryCos());
   auto isTaken = [&](const KernelTensor &tensor) {
     return isOfAppend(tensor) || tensor.isUpdated ||
            tensor.name == "seqused_k" || tensor.name == "page_table";
@@ -344,58 +335,52 @@ void AttentionSignature::addTensorMaps(AttentionOp op,
   }
 }
 
-/// What a manifest says of calls that do not launch a kernel.
-void AttentionSignature::setQueries(NamedAttrList &kernel, Builder b) const {
+/// Which calls launch a kernel.
+void AttentionSignature::setCondition(NamedAttrList &kernel, Builder b) const {
   if (queries.isAll())
     return;
-  NamedAttrList range;
-  range.set("least", b.getI64IntegerAttr(queries.least));
-  range.set("most", queries.most ? Attribute(b.getI64IntegerAttr(*queries.most))
-                                 : b.getUnitAttr());
-  kernel.set("queries", range.getDictionary(b.getContext()));
+  std::string rows = print(getMeanQueries());
+  std::string when = queries.most
+                         ? rows + " <= " + std::to_string(*queries.most)
+                         : rows + " >= " + std::to_string(queries.least);
+  kernel.set("when", b.getStringAttr(when));
 }
 
-static DictionaryAttr describe(Builder b, const SplitFormula &formula) {
-  NamedAttrList entry;
-  for (auto [key, value] : {std::pair<StringRef, int64_t>("most", formula.most),
-                            {"blocks", formula.blocks},
-                            {"rows", formula.rows},
-                            {"heads", formula.heads},
-                            {"keys", formula.keys}})
-    entry.set(key, b.getI64IntegerAttr(value));
-  return entry.getDictionary(b.getContext());
+/// What the manifest calls the causal mask.
+static StringRef describeCausal(AttentionOp op) {
+  return op.getCausal() ? stringifyCausalAlignment(*op.getCausal())
+                        : StringRef("none");
 }
 
-/// A copy of query, and behind it what LSE is rounded by, and the partial
-/// results, or scores and P.
-SmallVector<WorkspaceTerm>
-AttentionSignature::getWorkspace(AttentionOp op) const {
-  SmallVector<WorkspaceTerm> workspace;
-  int64_t halfBytes = op.getQueryType().getElementTypeBitWidth() / 8;
-  if (!softmaxArguments.empty())
-    for (int64_t bytes : {int64_t(sizeof(float)), halfBytes})
-      workspace.push_back({bytes * tileKeys,
-                           {{Dim::Batch},
-                            {Dim::HeadsQ},
-                            {Dim::SeqlenQ},
-                            {Dim::SeqlenK, tileKeys}}});
-  if (op.getRotaryCos())
-    workspace.push_back({getCopyRow(/*tensor=*/0) * halfBytes,
-                         {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}});
-  constexpr int64_t bytesOfF32 = 4;
-  if (keepsRest)
-    workspace.push_back(
-        {bytesOfF32 * LseRest::kRowFloats,
-         {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ, LseRest::kRowFloats}}});
-  if (keyParts.isSplit()) {
-    for (int64_t floats : {PartialResults::kFloatsOfLse, getPartialColumns()}) {
-      WorkspaceTerm term{bytesOfF32 * keyParts.count * floats,
-                         {{Dim::Batch}, {Dim::HeadsQ}, {Dim::SeqlenQ}}};
-      llvm::append_range(term.factors, keyParts.factors);
-      workspace.push_back(std::move(term));
-    }
-  }
-  return workspace;
+/// The attributes of the op, and its regions.
+static DictionaryAttr describeAttributes(AttentionOp op) {
+  Builder b(op.getContext());
+  NamedAttrList result;
+  result.set("softmax_scale", b.getF32FloatAttr(op.getEffectiveScale()));
+  result.set("causal", b.getStringAttr(describeCausal(op)));
+  auto window = [&](std::optional<uint64_t> keys) -> Attribute {
+    if (!keys)
+      return b.getUnitAttr();
+    return b.getI64IntegerAttr(static_cast<int64_t>(*keys));
+  };
+  result.set("window_left", window(op.getWindowLeft()));
+  result.set("window_right", window(op.getWindowRight()));
+  result.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
+                                            : b.getUnitAttr());
+  if (auto stage = op.getStage())
+    result.set("scores_stage", b.getStringAttr(stringifyScoresStage(*stage)));
+  if (FloatAttr dropout = op.getDropoutAttr())
+    result.set("dropout", dropout);
+  if (auto style = op.getStyle())
+    result.set("rotary", b.getStringAttr(stringifyRotaryStyle(*style)));
+  if (auto size = op.getBlockSize())
+    result.set("block_size", b.getI64ArrayAttr(*size));
+  for (auto [name, region] :
+       {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
+        {"mask", &op.getMaskRegion()}})
+    if (!region->empty())
+      result.set(name, describeRegion(*region, op.getCapturedTensors()));
+  return result.getDictionary(op.getContext());
 }
 
 DictionaryAttr
@@ -403,126 +388,71 @@ AttentionSignature::toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                                  int64_t sharedMemoryBytes) const {
   MLIRContext *context = op.getContext();
   Builder b(context);
-  GridFactor queryBlocks{Dim::SeqlenQ, schedule.getBlockM()};
-  if (op.getCuSeqlensQ())
-    queryBlocks.plus = Dim::CuSeqlens;
-  KernelLaunch launch{
-      {queryBlocks, {Dim::HeadsQ, schedule.getHeadGroup()}, {Dim::Batch}},
-      keyParts.count,
-      schedule.getNumThreads(),
-      sharedMemoryBytes};
-  llvm::append_range(launch.grid, keyParts.factors);
-  if (schedule.isUnfused()) // that of scores
-    launch.grid.push_back({Dim::SeqlenK, tileKeys});
-  NamedAttrList kernel = describeKernel(context, arguments, launch);
+  NamedAttrList kernel = describeKernel(
+      context, arguments,
+      {getGrid(schedule), schedule.getNumThreads(), sharedMemoryBytes});
+  kernel.set("op", b.getStringAttr("attention"));
+  kernel.set("attributes", describeAttributes(op));
   kernel.append(describeProblem(context));
-  setQueries(kernel, b);
+  setCondition(kernel, b);
   if (schedule.getSplitCount() == fcgpu::SplitCount::Call)
-    kernel.set("key_splits",
-               describe(b, getSplitFormula(schedule.getChoice(),
-                                           *lookupTarget(schedule.getChip()))));
-  SmallVector<WorkspaceTerm> workspace = getWorkspace(op);
+    kernel.set(
+        "values",
+        b.getArrayAttr(b.getDictionaryAttr(
+            {b.getNamedAttr("name", b.getStringAttr(getName(Dim::KeySplits))),
+             b.getNamedAttr("is",
+                            b.getStringAttr(print(getKeySplits(schedule))))})));
+  SmallVector<Attribute> workspace;
+  for (const SizeFormula &bytes : getWorkspace())
+    workspace.push_back(b.getStringAttr(print(bytes)));
   if (!workspace.empty())
-    kernel.set("workspace", describeWorkspace(context, workspace));
-  if (schedule.isPersistent())
-    kernel.set("max_blocks_per_sm",
-               b.getI64IntegerAttr(schedule.getBlocksPerSM()));
-  kernel.set("softmax_scale", b.getF32FloatAttr(op.getEffectiveScale()));
-  kernel.set("causal",
-             b.getStringAttr(op.getCausal()
-                                 ? stringifyCausalAlignment(*op.getCausal())
-                                 : "none"));
-  auto window = [&](std::optional<uint64_t> keys) -> Attribute {
-    if (!keys)
-      return b.getUnitAttr();
-    return b.getI64IntegerAttr(static_cast<int64_t>(*keys));
-  };
-  kernel.set("window_left", window(op.getWindowLeft()));
-  kernel.set("window_right", window(op.getWindowRight()));
-  kernel.set("softcap", op.getSoftcapAttr() ? Attribute(op.getSoftcapAttr())
-                                            : b.getUnitAttr());
-  if (auto stage = op.getStage())
-    kernel.set("scores_stage", b.getStringAttr(stringifyScoresStage(*stage)));
-  if (FloatAttr dropout = op.getDropoutAttr())
-    kernel.set("dropout", dropout);
-  if (auto style = op.getStyle())
-    kernel.set("rotary", b.getStringAttr(stringifyRotaryStyle(*style)));
-  if (auto size = op.getBlockSize())
-    kernel.set("block_size", b.getI64ArrayAttr(*size));
-  for (auto [name, region] :
-       {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
-        {"mask", &op.getMaskRegion()}})
-    if (!region->empty())
-      kernel.set(name, describeRegion(*region, op.getCapturedTensors()));
+    kernel.set("workspace", b.getArrayAttr(workspace));
   return kernel.getDictionary(context);
 }
 
 DictionaryAttr
 AttentionSignature::toMergeDictionary(MLIRContext *context, int64_t numThreads,
                                       int64_t sharedMemory) const {
-  NamedAttrList kernel =
-      describeKernel(context, mergeArguments,
-                     {{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
-                      /*gridCount=*/1,
-                      numThreads,
-                      sharedMemory});
-  setQueries(kernel, Builder(context));
+  NamedAttrList kernel = describeKernel(context, mergeArguments,
+                                        {getRows(), numThreads, sharedMemory});
+  setCondition(kernel, Builder(context));
   return kernel.getDictionary(context);
 }
 
 DictionaryAttr
-AttentionSignature::toSoftmaxDictionary(MLIRContext *context, int64_t blockRows,
-                                        int64_t numThreads) const {
-  NamedAttrList kernel =
-      describeKernel(context, softmaxArguments,
-                     {{{Dim::SeqlenQ, blockRows}, {Dim::HeadsQ}, {Dim::Batch}},
-                      /*gridCount=*/1,
-                      numThreads});
-  setQueries(kernel, Builder(context));
+AttentionSignature::toSoftmaxDictionary(MLIRContext *context) const {
+  NamedAttrList kernel = describeKernel(context, softmaxArguments,
+                                        {getSoftmaxGrid(), kSoftmaxThreads});
+  setCondition(kernel, Builder(context));
   return kernel.getDictionary(context);
 }
 
 DictionaryAttr
 AttentionSignature::toValuesDictionary(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule) const {
-  KernelLaunch launch{
-      {{Dim::SeqlenQ, schedule.getBlockM()}, {Dim::HeadsQ}, {Dim::Batch}},
-      /*gridCount=*/1,
-      schedule.getNumThreads(),
-      getValuesSharedMemoryBytes(AttentionProblem::get(op),
-                                 schedule.getChoice())};
   NamedAttrList kernel =
-      describeKernel(op.getContext(), valuesArguments, launch);
-  setQueries(kernel, Builder(op.getContext()));
+      describeKernel(op.getContext(), valuesArguments,
+                     {getNumTiles(schedule), schedule.getNumThreads(),
+                      getValuesSharedMemoryBytes(AttentionProblem::get(op),
+                                                 schedule.getChoice())});
+  setCondition(kernel, Builder(op.getContext()));
   return kernel.getDictionary(op.getContext());
 }
 
 DictionaryAttr AttentionSignature::toScoresDictionary(AttentionOp op) const {
-  KernelLaunch launch{
-      {{Dim::SeqlenQ, scoresChoice.blockM},
-       {Dim::SeqlenK, scoresChoice.blockN},
-       {Dim::HeadsQ},
-       {Dim::Batch}},
-      /*gridCount=*/1,
-      scoresChoice.numWarps * kWarpSize,
-      getScoresSharedMemoryBytes(AttentionProblem::get(op), scoresChoice)};
-  NamedAttrList kernel =
-      describeKernel(op.getContext(), scoresArguments, launch);
-  setQueries(kernel, Builder(op.getContext()));
+  NamedAttrList kernel = describeKernel(
+      op.getContext(), scoresArguments,
+      {getScoresGrid(), scoresChoice.numWarps * kWarpSize,
+       getScoresSharedMemoryBytes(AttentionProblem::get(op), scoresChoice)});
+  setCondition(kernel, Builder(op.getContext()));
   return kernel.getDictionary(op.getContext());
 }
 
 DictionaryAttr
-AttentionSignature::toAppendDictionary(AttentionOp op, int64_t blockRows,
+AttentionSignature::toAppendDictionary(AttentionOp op,
                                        int64_t numThreads) const {
-  GridFactor rows{Dim::SeqlenNew, blockRows};
-  // Blocks of rows of query, then as many as there may be of new ones.
-  if (op.getRotaryCos())
-    rows = {Dim::SeqlenQ, blockRows, Dim::SeqlenNew};
-  KernelLaunch launch{
-      {rows, {Dim::HeadsKV}, {Dim::Batch}}, /*gridCount=*/1, numThreads};
-  NamedAttrList kernel =
-      describeKernel(op.getContext(), appendArguments, launch);
-  setQueries(kernel, Builder(op.getContext()));
+  NamedAttrList kernel = describeKernel(op.getContext(), appendArguments,
+                                        {getAppendGrid(), numThreads});
+  setCondition(kernel, Builder(op.getContext()));
   return kernel.getDictionary(op.getContext());
 }

@@ -41,8 +41,8 @@ void HostLaunch::setSize(Dim dim, OpFoldResult size) {
 
 void HostLaunch::launch(gpu::GPUFuncOp kernel,
                         ArrayRef<KernelArgument> arguments,
-                        const Workspace &workspace, OpFoldResult grid,
-                        int64_t numThreads, int64_t sharedMemory) {
+                        const Workspace &workspace, const SizeFormula &grid) {
+  OpFoldResult blocks = build(grid);
   SmallVector<Value> operands;
   for (const KernelArgument &argument : arguments) {
     auto data = metadata[argument.tensor];
@@ -75,29 +75,16 @@ void HostLaunch::launch(gpu::GPUFuncOp kernel,
       break;
     }
   }
-  Value one = asValue(b.getIndexAttr(1));
-  Value threads = asValue(b.getIndexAttr(numThreads));
-  Value shared =
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(sharedMemory));
-  gpu::LaunchFuncOp::create(b, kernel, gpu::KernelDim3{asValue(grid), one, one},
-                            gpu::KernelDim3{threads, one, one}, shared,
-                            operands);
-}
-
-void HostLaunch::launchForRows(gpu::GPUFuncOp kernel,
-                               ArrayRef<KernelArgument> arguments,
-                               const Workspace &workspace) {
-  auto getSize = [&](Dim dim) { return sizes[static_cast<int>(dim)]; };
-  OpFoldResult rows = affine::makeComposedFoldedAffineApply(
-      b, b.getLoc(),
-      b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-          b.getAffineSymbolExpr(1),
-      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
   auto description =
       kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
   auto get = [&](StringRef name) {
     return description.getAs<IntegerAttr>(name).getInt();
   };
-  launch(kernel, arguments, workspace, rows, get("threads"),
-         get("shared_memory"));
+  Value one = asValue(b.getIndexAttr(1));
+  Value threads = asValue(b.getIndexAttr(get("threads")));
+  Value shared =
+      arith::ConstantOp::create(b, b.getI32IntegerAttr(get("shared_memory")));
+  gpu::LaunchFuncOp::create(
+      b, kernel, gpu::KernelDim3{asValue(blocks), one, one},
+      gpu::KernelDim3{threads, one, one}, shared, operands);
 }

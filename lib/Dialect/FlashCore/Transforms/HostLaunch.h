@@ -31,20 +31,18 @@ public:
   /// Takes them from the memrefs where `b` is.
   HostLaunch(ImplicitLocOpBuilder &b, const KernelSignature &signature);
 
-  /// By Dim: a constant or a value; null for what no tensor has.
-  ArrayRef<OpFoldResult> getSizes() const { return sizes; }
   /// One that no tensor has.
   void setSize(Dim dim, OpFoldResult size);
+  /// The value of a formula of sizes.
+  OpFoldResult build(const SizeFormula &formula) {
+    return formula.build(b,
+                         [&](Dim dim) { return sizes[static_cast<int>(dim)]; });
+  }
 
-  /// Launches `grid` blocks of `kernel`, which takes `arguments`.
+  /// Launches `grid` blocks of `kernel`, which takes `arguments`, of as many
+  /// threads, and as much shared memory, as it says of itself.
   void launch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
-              const Workspace &workspace, OpFoldResult grid, int64_t numThreads,
-              int64_t sharedMemory);
-
-  /// The same with a block a query row, of as many threads, and as much shared
-  /// memory, as the kernel says of itself.
-  void launchForRows(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
-                     const Workspace &workspace);
+              const Workspace &workspace, const SizeFormula &grid);
 
 private:
   Value asValue(OpFoldResult ofr);

@@ -17,16 +17,6 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-StringRef mlir::flashcore::stringifyDim(Dim dim) {
-  static constexpr StringLiteral names[kNumDims + 1] = {
-      "batch",        "heads_q",      "heads_kv",   "seqlen_q",
-      "seqlen_k",     "head_dim",     "head_dim_v", "cu_seqlens",
-      "sequences",    "pages",        "page_size",  "pages_per_sequence",
-      "query_blocks", "key_blocks",   "key_splits", "seqlen_new",
-      "positions",    "rotary_pairs", "parts",      "1"};
-  return names[static_cast<unsigned>(dim)];
-}
-
 KernelTensor::KernelTensor(StringRef name, bool isOutput, Value value,
                            ArrayRef<Dim> axes, int64_t alignment)
     : name(name), isOutput(isOutput), value(value), axes(axes),
@@ -62,6 +52,8 @@ bool KernelSignature::hasDim(Dim dim) const {
 
 StringRef KernelSignature::getName(Dim dim) const {
   auto index = static_cast<unsigned>(dim);
+  if (auto it = givenNames.find(index); it != givenNames.end())
+    return it->second;
   return index <= kNumDims ? stringifyDim(dim)
                            : StringRef(ownNames[index - kNumDims - 1]);
 }
@@ -166,29 +158,12 @@ static Attribute describeNumber(Builder &b, int64_t value) {
                                       : b.getI64IntegerAttr(value);
 }
 
-/// A factor of a grid or a size.
-static Attribute describeFactor(Builder &b, const GridFactor &factor) {
-  NamedAttrList entry;
-  entry.set("dim", b.getStringAttr(stringifyDim(factor.dim)));
-  entry.set("tile", b.getI64IntegerAttr(factor.tile));
-  if (factor.plus)
-    entry.set("plus", b.getStringAttr(stringifyDim(*factor.plus)));
-  return entry.getDictionary(b.getContext());
+std::string KernelSignature::print(const SizeFormula &formula) const {
+  return formula.print([&](Dim dim) { return getName(dim); });
 }
 
-ArrayAttr KernelSignature::describeWorkspace(MLIRContext *context,
-                                             ArrayRef<WorkspaceTerm> terms) {
-  Builder b(context);
-  SmallVector<Attribute> result;
-  for (const WorkspaceTerm &term : terms) {
-    SmallVector<Attribute> factors;
-    for (const GridFactor &factor : term.factors)
-      factors.push_back(describeFactor(b, factor));
-    result.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("bytes", b.getI64IntegerAttr(term.bytes)),
-         b.getNamedAttr("factors", b.getArrayAttr(factors))}));
-  }
-  return b.getArrayAttr(result);
+void KernelSignature::nameSize(Dim size, StringRef name) {
+  givenNames[static_cast<unsigned>(size)] = name.str();
 }
 
 ArrayAttr
@@ -231,15 +206,9 @@ KernelSignature::describeKernel(MLIRContext *context,
                                 ArrayRef<KernelArgument> arguments,
                                 const KernelLaunch &launch) const {
   Builder b(context);
-  SmallVector<Attribute> grid;
-  for (const GridFactor &factor : launch.grid)
-    grid.push_back(describeFactor(b, factor));
-  if (launch.gridCount > 1)
-    grid.push_back(b.getDictionaryAttr(
-        b.getNamedAttr("count", b.getI64IntegerAttr(launch.gridCount))));
   NamedAttrList kernel;
   kernel.set("arguments", describeArguments(context, arguments));
-  kernel.set("grid", b.getArrayAttr(grid));
+  kernel.set("grid", b.getStringAttr(print(launch.grid)));
   kernel.set("threads", b.getI64IntegerAttr(launch.numThreads));
   kernel.set("shared_memory", b.getI64IntegerAttr(launch.sharedMemory));
   return kernel;
@@ -269,13 +238,13 @@ NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
          b.getNamedAttr("offset", number(tensor.offset)),
          b.getNamedAttr("alignment", number(tensor.alignment))}));
   }
-  NamedAttrList dims;
+  NamedAttrList sizes;
   for (unsigned d = 0; d < extents.size(); ++d)
     if (hasDim(static_cast<Dim>(d)))
-      dims.set(getName(static_cast<Dim>(d)),
-               number(extents[d].value_or(ShapedType::kDynamic)));
+      sizes.set(getName(static_cast<Dim>(d)),
+                number(extents[d].value_or(ShapedType::kDynamic)));
   NamedAttrList problem;
   problem.set("tensors", b.getArrayAttr(tensorAttrs));
-  problem.set("dims", dims.getDictionary(context));
+  problem.set("sizes", sizes.getDictionary(context));
   return problem;
 }

@@ -505,7 +505,7 @@ mlir::flashcore::buildMergeKernel(ImplicitLocOpBuilder &b,
       b, signature, signature.getMergeArguments(), name, groups.getNumThreads(),
       signature.toMergeDictionary(b.getContext(), groups.getNumThreads(),
                                   groups.getSharedMemory()));
-  OpFoldResult numParts = signature.getKeyParts().getNumber(
+  OpFoldResult numParts = signature.getKeyParts().getNumber().build(
       b, [&](Dim dim) { return frame.getSize(dim); });
   PartialResults partials = viewPartialResults(
       frame, signature, {numParts, frame.getSize(Dim::Batch)});
@@ -549,9 +549,7 @@ MergeSignature::MergeSignature(MergeOp op)
       arguments(listArguments(
           /*needsWorkspace=*/false, [](const KernelTensor &) { return true; },
           [](Dim dim) { return dim != Dim::KeySplits; })),
-      launch{{{Dim::SeqlenQ}, {Dim::HeadsQ}, {Dim::Batch}},
-             /*gridCount=*/1,
-             /*numThreads=*/0} {
+      launch{AttentionSignature::getRows(), /*numThreads=*/0} {
   Groups groups(op.getHeadDimV(), getExtent(Dim::Parts));
   launch.numThreads = groups.getNumThreads();
   launch.sharedMemory = groups.getSharedMemory();
@@ -559,7 +557,8 @@ MergeSignature::MergeSignature(MergeOp op)
 
 DictionaryAttr MergeSignature::toDictionary(MLIRContext *context) const {
   NamedAttrList kernel = describeKernel(context, arguments, launch);
-  kernel.set("op", StringAttr::get(context, MergeOp::getOperationName()));
+  kernel.set("op", StringAttr::get(context, "merge"));
+  kernel.set("attributes", DictionaryAttr::get(context));
   kernel.append(describeProblem(context));
   return kernel.getDictionary(context);
 }

@@ -240,8 +240,7 @@ mlir::flashcore::buildSoftmaxKernel(ImplicitLocOpBuilder &b, AttentionOp op,
                                     StringRef name) {
   KernelFrame frame(b, signature, signature.getSoftmaxArguments(), name,
                     kSoftmaxThreads,
-                    signature.toSoftmaxDictionary(b.getContext(), kSoftmaxRows,
-                                                  kSoftmaxThreads));
+                    signature.toSoftmaxDictionary(b.getContext()));
   UnfusedWorkspace workspace(frame, signature);
   SoftmaxBuilder(b, frame, workspace, op.getQueryType().getElementType(),
                  LseRest(frame, signature).view())

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HostLaunch.h"
+#include "AttentionLaunches.h"
 #include "ScoreRegion.h"
 #include "Sequences.h"
 #include "TileOperands.h"
@@ -44,19 +44,6 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-/// The kernels of one attention; `merge` is null unless its keys are split,
-/// `softmax` and `values` unless it is unfused, `scores` unless they are an
-/// output.
-struct Kernels {
-  gpu::GPUFuncOp append, attention, merge, softmax, values, scores;
-
-  unsigned getNumber() const {
-    return llvm::count_if(
-        ArrayRef{append, attention, merge, softmax, values, scores},
-        [](gpu::GPUFuncOp kernel) { return static_cast<bool>(kernel); });
-  }
-};
-
 /// The query rows of a warp: from `row` of the sequence on, `rows` of them.
 struct WarpRows {
   Value headQ;
@@ -76,12 +63,12 @@ public:
   /// Makes a gpu.module for kernels of the attention at the end of `module`.
   gpu::GPUModuleOp createModule(ModuleOp module);
   /// Makes the kernels at the end of `module`.
-  Kernels buildKernels(gpu::GPUModuleOp module);
-  /// Makes what says, on the host in front of the attention, whether a call has
-  /// such queries; there is a most.
-  Value buildQueryTest();
-  /// Makes launches of `kernels` where `point` is.
-  void buildLaunches(Kernels kernels, OpBuilder::InsertPoint point);
+  SmallVector<LaunchedKernel> buildKernels(gpu::GPUModuleOp module);
+  /// What launches the kernels, where `point` is.
+  AttentionLaunches getLaunches(OpBuilder::InsertPoint point) {
+    b.restoreInsertionPoint(point);
+    return AttentionLaunches(b, schedule, signature);
+  }
 
 private:
   std::string getKernelName();
@@ -90,7 +77,6 @@ private:
   }
   gpu::GPUFuncOp buildMainKernel(ArrayRef<KernelArgument> arguments,
                                  StringRef name, DictionaryAttr description);
-  void buildUnfused(Kernels &kernels, const std::string &name);
   void buildBody(KernelFrame &frame);
   Value buildTileWalk(Value block);
   void findTile(KernelFrame &frame, Value number);
@@ -107,25 +93,6 @@ private:
   }
   Value getPageTable(KernelFrame &frame);
   Value getKeys(KernelFrame &frame, StringRef tensor);
-  void findSizes();
-  /// The larger of 1 and `operand` + `plus`.
-  OpFoldResult getAtLeastOne(OpFoldResult operand, int64_t plus = 0);
-  OpFoldResult getNumSequences();
-  OpFoldResult getMeanQueries();
-  OpFoldResult computeKeySplits();
-  OpFoldResult countFloatsOfRest();
-  OpFoldResult countFloats();
-  OpFoldResult countScores();
-  Value allocate(Type element, OpFoldResult count);
-  Value viewWorkspace(Type element, OpFoldResult count);
-  void allocateScores();
-  void allocateWorkspace();
-  void buildUnfusedLaunches(Kernels kernels);
-  void buildAppendLaunch(gpu::GPUFuncOp kernel);
-  void buildScoresLaunch(gpu::GPUFuncOp kernel);
-  void buildLaunch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
-                   OpFoldResult grid, int64_t numThreads, int64_t sharedMemory);
-
   OpFoldResult getSize(Dim dim) const { return sizes[static_cast<int>(dim)]; }
   /// Of the attention kernel.
   int64_t getSharedMemory() {
@@ -140,47 +107,20 @@ private:
   OpFoldResult apply(AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
   }
-  /// Of sequences back to back one more for each: Sequences.cpp.
+  OpFoldResult build(const SizeFormula &formula) {
+    return formula.build(b, [&](Dim dim) { return getSize(dim); });
+  }
   OpFoldResult getNumQueryBlocks() {
-    AffineExpr blocks = b.getAffineDimExpr(0).ceilDiv(schedule.getBlockM());
-    if (op.getCuSeqlensQ())
-      return apply(blocks + b.getAffineDimExpr(1),
-                   {getSize(Dim::SeqlenQ), getSize(Dim::CuSeqlens)});
-    return apply(blocks, {getSize(Dim::SeqlenQ)});
+    return build(signature.getNumQueryBlocks(schedule));
   }
-
   OpFoldResult getNumHeadGroups() {
-    return apply(b.getAffineDimExpr(0).floorDiv(schedule.getHeadGroup()),
-                 {getSize(Dim::HeadsQ)});
-  }
-
-  /// Block tiles: those of a full grid, one a block.
-  OpFoldResult getNumTiles() {
-    return apply(b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-                     b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2),
-                 {getNumQueryBlocks(), getNumHeadGroups(), getSize(Dim::Batch),
-                  getNumParts()});
-  }
-  /// Tiles of `blockM` x `blockN` scores.
-  OpFoldResult countScoreTiles(int64_t blockM, int64_t blockN) {
-    return apply(
-        b.getAffineDimExpr(0).ceilDiv(blockM) * b.getAffineSymbolExpr(0) *
-            b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2),
-        {getSize(Dim::SeqlenQ),
-         apply(b.getAffineDimExpr(0).ceilDiv(blockN), {getSize(Dim::SeqlenK)}),
-         getSize(Dim::HeadsQ), getSize(Dim::Batch)});
+    return build(signature.getNumHeadGroups(schedule));
   }
   OpFoldResult getNumParts() {
-    return signature.getKeyParts().getNumber(
-        b, [&](Dim dim) { return getSize(dim); });
+    return build(signature.getKeyParts().getNumber());
   }
-  OpFoldResult getGrid();
 
   bool isSplit() const { return signature.getKeyParts().isSplit(); }
-  bool needsWorkspace() {
-    return isSplit() || schedule.isUnfused() || op.getRotaryCos() ||
-           signature.keepsLseRest();
-  }
 
   AttentionOp op;
   fcgpu::ScheduleAttr schedule;
@@ -195,11 +135,6 @@ private:
   OpFoldResult keyBegin;
   /// Of a split: one past its last key, and the entry of its partial results.
   OpFoldResult keyEnd, partialEntry;
-  /// On the host.
-  std::optional<HostLaunch> host;
-  /// What is allocated, and pointers to it of f32 and of query's type.
-  Value workspace;
-  HostLaunch::Workspace pointers;
 };
 } // namespace
 
@@ -219,29 +154,41 @@ gpu::GPUModuleOp KernelBuilder::createModule(ModuleOp module) {
   return gpuModule;
 }
 
-Kernels KernelBuilder::buildKernels(gpu::GPUModuleOp module) {
+/// In the order in which they run: that of the append is in front of the
+/// others, which read what it writes, and that of the scores behind them, since
+/// probabilities need the log-sum-exp of all keys.
+SmallVector<LaunchedKernel>
+KernelBuilder::buildKernels(gpu::GPUModuleOp module) {
   std::string name = getKernelName() + (queries.most ? "_few_queries" : "");
-  Kernels kernels;
+  SmallVector<LaunchedKernel> kernels;
+  auto add = [&](gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
+                 const SizeFormula &grid) {
+    kernels.push_back({kernel, SmallVector<KernelArgument>(arguments), grid});
+    b.setInsertionPointToEnd(module.getBody());
+  };
   b.setInsertionPointToEnd(module.getBody());
-  if (op.getKNew()) {
-    kernels.append = buildAppendKernel(b, op, signature, name + "_append");
-    b.setInsertionPointToEnd(module.getBody());
+  if (op.getKNew())
+    add(buildAppendKernel(b, op, signature, name + "_append"),
+        signature.getAppendArguments(), signature.getAppendGrid());
+  if (schedule.isUnfused()) {
+    add(buildUnfusedScoresKernel(b, op, signature, schedule, name,
+                                 getDescription()),
+        signature.getArguments(), signature.getGrid(schedule));
+    add(buildSoftmaxKernel(b, op, signature, name + "_softmax"),
+        signature.getSoftmaxArguments(), signature.getSoftmaxGrid());
+    add(buildMainKernel(signature.getValuesArguments(), name + "_values",
+                        signature.toValuesDictionary(op, schedule)),
+        signature.getValuesArguments(), signature.getNumTiles(schedule));
+  } else {
+    add(buildMainKernel(signature.getArguments(), name, getDescription()),
+        signature.getArguments(), signature.getGrid(schedule));
   }
-  if (schedule.isUnfused())
-    buildUnfused(kernels, name);
-  else
-    kernels.attention =
-        buildMainKernel(signature.getArguments(), name, getDescription());
-  if (isSplit()) {
-    b.setInsertionPointAfter(kernels.attention);
-    kernels.merge =
-        buildMergeKernel(b, signature, name + "_merge", schedule.isInvariant());
-  }
-  if (op.getScores()) {
-    b.setInsertionPointToEnd(module.getBody());
-    kernels.scores =
-        buildScoresKernel(b, op, signature, schedule, name + "_scores");
-  }
+  if (isSplit())
+    add(buildMergeKernel(b, signature, name + "_merge", schedule.isInvariant()),
+        signature.getMergeArguments(), AttentionSignature::getRows());
+  if (op.getScores())
+    add(buildScoresKernel(b, op, signature, schedule, name + "_scores"),
+        signature.getScoresArguments(), signature.getScoresGrid());
   return kernels;
 }
 
@@ -256,18 +203,6 @@ KernelBuilder::buildMainKernel(ArrayRef<KernelArgument> arguments,
   return frame.getFunc();
 }
 
-/// Makes those that leave S and P in the workspace, and that of P V.
-void KernelBuilder::buildUnfused(Kernels &kernels, const std::string &name) {
-  kernels.attention = buildUnfusedScoresKernel(b, op, signature, schedule, name,
-                                               getDescription());
-  b.setInsertionPointAfter(kernels.attention);
-  kernels.softmax = buildSoftmaxKernel(b, op, signature, name + "_softmax");
-  b.setInsertionPointAfter(kernels.softmax);
-  kernels.values =
-      buildMainKernel(signature.getValuesArguments(), name + "_values",
-                      signature.toValuesDictionary(op, schedule));
-}
-
 /// The loop of a persistent block over its tiles; the insertion point moves
 /// into it. Returns the number of the tile.
 Value KernelBuilder::buildTileWalk(Value block) {
@@ -277,7 +212,9 @@ Value KernelBuilder::buildTileWalk(Value block) {
         affine::makeComposedFoldedAffineApply(b, b.getLoc(), map, operands));
   };
   Value numBlocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
-  Value numRounds = evaluate(walk.numRounds, {getNumTiles(), numBlocks, block});
+  Value numRounds =
+      evaluate(walk.numRounds,
+               {build(signature.getNumTiles(schedule)), numBlocks, block});
   auto loop = scf::ForOp::create(b, asValue(b.getIndexAttr(0)), numRounds,
                                  asValue(b.getIndexAttr(1)));
   loop->setAttr(fcgpu::kBlockTilesAttrName, b.getUnitAttr());
@@ -598,267 +535,23 @@ void KernelBuilder::buildValuesTile(KernelFrame &frame, Value warp) {
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
 }
 
-/// What the host knows of the tensors, and sizes that it computes.
-void KernelBuilder::findSizes() {
-  host.emplace(b, signature);
-  sizes.assign(host->getSizes().begin(), host->getSizes().end());
-}
-
-OpFoldResult KernelBuilder::getAtLeastOne(OpFoldResult operand, int64_t plus) {
-  AffineMap map = AffineMap::get(
-      1, 0, {b.getAffineConstantExpr(1), b.getAffineDimExpr(0) + plus},
-      op.getContext());
-  return affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, {operand});
-}
-
-OpFoldResult KernelBuilder::getNumSequences() {
-  return op.getCuSeqlensQ() ? getAtLeastOne(getSize(Dim::CuSeqlens), -1)
-                            : getSize(Dim::Batch);
-}
-
-OpFoldResult KernelBuilder::getMeanQueries() {
-  if (!op.getCuSeqlensQ())
-    return getSize(Dim::SeqlenQ);
-  return apply(b.getAffineDimExpr(0).ceilDiv(b.getAffineSymbolExpr(0)),
-               {getSize(Dim::SeqlenQ), getNumSequences()});
-}
-
-Value KernelBuilder::buildQueryTest() {
-  b.setInsertionPoint(op);
-  findSizes();
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::sle,
-                               asValue(getMeanQueries()),
-                               asValue(b.getIndexAttr(*queries.most)));
-}
-
-/// SplitFormula, of the sizes of a call.
-OpFoldResult KernelBuilder::computeKeySplits() {
-  SplitFormula formula =
-      getSplitFormula(schedule.getChoice(), *lookupTarget(schedule.getChip()));
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
-  auto constant = [&](int64_t value) { return b.getAffineConstantExpr(value); };
-  OpFoldResult tiles =
-      apply(d0.ceilDiv(formula.rows) * s0 * s1.floorDiv(formula.heads),
-            {getMeanQueries(), getNumSequences(), getSize(Dim::HeadsQ)});
-  tiles = getAtLeastOne(tiles);
-  OpFoldResult keys = op.getPageTable()
-                          ? apply(d0 * s0, {getSize(Dim::PagesPerSequence),
-                                            getSize(Dim::PageSize)})
-                          : getSize(Dim::SeqlenK);
-  OpFoldResult wanted = apply(constant(formula.blocks).floorDiv(s0), {tiles});
-  AffineMap least = AffineMap::get(
-      2, 0, {constant(formula.most), d0, d1.floorDiv(formula.keys)},
-      op.getContext());
-  OpFoldResult splits =
-      affine::makeComposedFoldedAffineMin(b, b.getLoc(), least, {wanted, keys});
-  return getAtLeastOne(splits);
-}
-
-/// Of what LSE is rounded by, which is kept for the kernel of scores.
-OpFoldResult KernelBuilder::countFloatsOfRest() {
-  if (!signature.keepsLseRest())
-    return b.getIndexAttr(0);
-  constexpr int64_t floats = LseRest::kRowFloats;
-  return apply(
-      b.getAffineDimExpr(0).ceilDiv(floats) * floats *
-          b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
-      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-}
-
-/// Of that, and of the partial results, which one kernel makes and the next one
-/// uses all.
-OpFoldResult KernelBuilder::countFloats() {
-  OpFoldResult rest = countFloatsOfRest();
-  if (!isSplit())
-    return rest;
-  int64_t floatsOfRow =
-      signature.getPartialColumns() + PartialResults::kFloatsOfLse;
-  OpFoldResult partials = apply(
-      b.getAffineDimExpr(0) * b.getAffineSymbolExpr(0) *
-          b.getAffineSymbolExpr(1) * b.getAffineSymbolExpr(2) * floatsOfRow,
-      {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch),
-       getNumParts()});
-  return apply(b.getAffineDimExpr(0) + b.getAffineDimExpr(1), {partials, rest});
-}
-
-/// Of softmax unfused: in rows of whole tiles.
-OpFoldResult KernelBuilder::countScores() {
-  int64_t keys = signature.getTileKeys();
-  return apply(b.getAffineDimExpr(0).ceilDiv(keys) * keys *
-                   b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
-                   b.getAffineSymbolExpr(2),
-               {getSize(Dim::SeqlenK), getSize(Dim::SeqlenQ),
-                getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-}
-
-Value KernelBuilder::allocate(Type element, OpFoldResult count) {
-  auto type = MemRefType::get({ShapedType::kDynamic}, element);
-  return gpu::AllocOp::create(b, type, /*asyncToken=*/Type(),
-                              /*asyncDependencies=*/ValueRange(),
-                              ValueRange{asValue(count)},
-                              /*symbolOperands=*/ValueRange())
-      .getMemref();
-}
-
-static Value getBase(ImplicitLocOpBuilder &b, Value memref) {
-  return memref::ExtractStridedMetadataOp::create(b, memref).getBaseBuffer();
-}
-
-/// A pointer to `count` elements, which the workspace of bytes has room for.
-Value KernelBuilder::viewWorkspace(Type element, OpFoldResult count) {
-  return getBase(b, memref::ViewOp::create(
-                        b, MemRefType::get({ShapedType::kDynamic}, element),
-                        workspace, asValue(b.getIndexAttr(0)),
-                        ValueRange{asValue(count)}));
-}
-
-/// Room for S and, behind it, for as many elements of P: 4 bytes and 2 each;
-/// in front of them for what LSE is rounded by.
-void KernelBuilder::allocateScores() {
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult scores = countScores(), rest = countFloatsOfRest();
-  workspace =
-      allocate(b.getI8Type(), apply(d0 * (4 + 2) + d1 * 4, {scores, rest}));
-  pointers.floats =
-      viewWorkspace(b.getF32Type(), apply(d0 + d1, {scores, rest}));
-  pointers.typed = viewWorkspace(op.getQueryType().getElementType(),
-                                 apply(d0 * (2 + 1) + d1 * 2, {scores, rest}));
-}
-
-/// Room for a copy of query, and for floats or for S and P.
-void KernelBuilder::allocateWorkspace() {
-  if (schedule.isUnfused())
-    return allocateScores();
-  if (!op.getRotaryCos()) {
-    workspace = allocate(b.getF32Type(), countFloats());
-    pointers.floats = getBase(b, workspace);
-    return;
-  }
-  Type element = op.getQueryType().getElementType();
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult elements =
-      apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1) *
-                signature.getCopyRow(/*tensor=*/0),
-            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-  if (!isSplit() && !signature.keepsLseRest()) {
-    workspace = allocate(element, elements);
-    pointers.typed = getBase(b, workspace);
-    return;
-  }
-  OpFoldResult bytes = apply(d0 * 2 + d1 * 4, {elements, countFloats()});
-  workspace = allocate(b.getI8Type(), bytes);
-  pointers.typed = viewWorkspace(element, elements);
-  pointers.floats =
-      viewWorkspace(b.getF32Type(), apply(d0.floorDiv(4), {bytes}));
-}
-
-void KernelBuilder::buildLaunch(gpu::GPUFuncOp kernel,
-                                ArrayRef<KernelArgument> arguments,
-                                OpFoldResult grid, int64_t numThreads,
-                                int64_t sharedMemory) {
-  host->launch(kernel, arguments, pointers, grid, numThreads, sharedMemory);
-}
-
-/// Blocks of the attention kernel. How many SMs the device has is known to us
-/// from its chip alone; the kernel is right for any number of blocks.
-OpFoldResult KernelBuilder::getGrid() {
-  if (schedule.isUnfused())
-    return countScoreTiles(schedule.getBlockM(), schedule.getBlockN());
-  OpFoldResult tiles = getNumTiles();
-  if (!schedule.isPersistent())
-    return tiles;
-  int64_t limit = lookupTarget(schedule.getChip())->device.numSMs *
-                  schedule.getBlocksPerSM();
-  AffineMap map = AffineMap::get(
-      1, 0, {b.getAffineDimExpr(0), b.getAffineConstantExpr(limit)},
-      op.getContext());
-  return affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, {tiles});
-}
-
-/// In front of the others, which read what it writes.
-void KernelBuilder::buildAppendLaunch(gpu::GPUFuncOp kernel) {
-  AffineExpr d0, d1;
-  bindDims(op.getContext(), d0, d1);
-  OpFoldResult rows =
-      op.getRotaryCos()
-          ? apply(d0.ceilDiv(kAppendRows) + d1,
-                  {getSize(Dim::SeqlenQ), getSize(Dim::SeqlenNew)})
-          : apply(d0.ceilDiv(kAppendRows), {getSize(Dim::SeqlenNew)});
-  OpFoldResult grid =
-      apply(d0 * b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
-            {rows, getSize(Dim::HeadsKV), getSize(Dim::Batch)});
-  buildLaunch(kernel, signature.getAppendArguments(), grid,
-              kernel.getKnownBlockSizeAttr()[0], /*sharedMemory=*/0);
-}
-
-/// Behind the others: probabilities need the log-sum-exp of all keys.
-void KernelBuilder::buildScoresLaunch(gpu::GPUFuncOp kernel) {
-  fcgpu::ScheduleChoice choice = signature.getScoresChoice();
-  buildLaunch(kernel, signature.getScoresArguments(),
-              countScoreTiles(choice.blockM, choice.blockN),
-              choice.numWarps * kWarpSize,
-              getScoresSharedMemoryBytes(AttentionProblem::get(op), choice));
-}
-
-/// Those behind that of the scores.
-void KernelBuilder::buildUnfusedLaunches(Kernels kernels) {
-  OpFoldResult rows =
-      apply(b.getAffineDimExpr(0).ceilDiv(kSoftmaxRows) *
-                b.getAffineSymbolExpr(0) * b.getAffineSymbolExpr(1),
-            {getSize(Dim::SeqlenQ), getSize(Dim::HeadsQ), getSize(Dim::Batch)});
-  buildLaunch(kernels.softmax, signature.getSoftmaxArguments(), rows,
-              kSoftmaxThreads, /*sharedMemory=*/0);
-  buildLaunch(kernels.values, signature.getValuesArguments(), getNumTiles(),
-              schedule.getNumThreads(),
-              getValuesSharedMemoryBytes(AttentionProblem::get(op),
-                                         schedule.getChoice()));
-}
-
-void KernelBuilder::buildLaunches(Kernels kernels,
-                                  OpBuilder::InsertPoint point) {
-  b.restoreInsertionPoint(point);
-  findSizes();
-  constexpr int keySplits = static_cast<int>(Dim::KeySplits);
-  if (schedule.getSplitCount() == fcgpu::SplitCount::Call) {
-    sizes[keySplits] = computeKeySplits();
-    host->setSize(Dim::KeySplits, sizes[keySplits]);
-  }
-  OpFoldResult grid = getGrid();
-  workspace = Value();
-  if (needsWorkspace())
-    allocateWorkspace();
-  if (kernels.append)
-    buildAppendLaunch(kernels.append);
-  buildLaunch(kernels.attention, signature.getArguments(), grid,
-              schedule.getNumThreads(), getSharedMemory());
-  if (schedule.isUnfused())
-    buildUnfusedLaunches(kernels);
-  if (isSplit())
-    host->launchForRows(kernels.merge, signature.getMergeArguments(), pointers);
-  if (kernels.scores)
-    buildScoresLaunch(kernels.scores);
-  if (workspace)
-    gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
-                           /*asyncDependencies=*/ValueRange(), workspace);
-}
-
 /// Launches of all kernels of an attention, in the place of the op: where there
 /// are two sets, the second is for calls of few queries.
 static void replaceByLaunches(AttentionOp op,
                               MutableArrayRef<KernelBuilder> builders,
-                              ArrayRef<Kernels> kernels) {
+                              ArrayRef<SmallVector<LaunchedKernel>> kernels) {
   OpBuilder b(op);
   if (builders.size() == 1) {
-    builders[0].buildLaunches(kernels[0], b.saveInsertionPoint());
+    builders[0].getLaunches(b.saveInsertionPoint()).build(kernels[0]);
   } else {
-    auto branch =
-        scf::IfOp::create(b, op.getLoc(), builders[1].buildQueryTest(),
-                          /*withElseRegion=*/true);
+    auto branch = scf::IfOp::create(
+        b, op.getLoc(),
+        builders[1].getLaunches(b.saveInsertionPoint()).buildQueryTest(),
+        /*withElseRegion=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
-    builders[1].buildLaunches(kernels[1], b.saveInsertionPoint());
+    builders[1].getLaunches(b.saveInsertionPoint()).build(kernels[1]);
     b.setInsertionPointToStart(branch.elseBlock());
-    builders[0].buildLaunches(kernels[0], b.saveInsertionPoint());
+    builders[0].getLaunches(b.saveInsertionPoint()).build(kernels[0]);
   }
   op.erase();
 }
@@ -924,20 +617,20 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     if (anyFailed)
       return signalPassFailure();
     // Equal attentions share a kernel.
-    DenseMap<ArrayAttr, SmallVector<Kernels>> kernels;
+    DenseMap<ArrayAttr, SmallVector<SmallVector<LaunchedKernel>>> kernels;
     for (AttentionOp op : ops) {
       castToDefaultSpace(op);
       std::vector<KernelBuilder> builders = getBuilders(op);
       SmallVector<Attribute> keys;
       for (KernelBuilder &builder : builders)
         keys.push_back(builder.getKey());
-      SmallVector<Kernels> &entry =
+      SmallVector<SmallVector<LaunchedKernel>> &entry =
           kernels[ArrayAttr::get(&getContext(), keys)];
       if (entry.empty()) {
         gpu::GPUModuleOp gpuModule = builders.front().createModule(module);
         for (KernelBuilder &builder : builders) {
           entry.push_back(builder.buildKernels(gpuModule));
-          numKernels += entry.back().getNumber();
+          numKernels += entry.back().size();
         }
       }
       replaceByLaunches(op, builders, entry);

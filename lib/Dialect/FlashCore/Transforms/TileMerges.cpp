@@ -68,7 +68,8 @@ struct TileMergesPass final
                               gpu::GPUFuncOp kernel) {
     ImplicitLocOpBuilder b(dropDebugInfo(op.getLoc()), op);
     HostLaunch host(b, signature);
-    host.launchForRows(kernel, signature.getArguments(), /*workspace=*/{});
+    host.launch(kernel, signature.getArguments(), /*workspace=*/{},
+                signature.getLaunch().grid);
     op.erase();
   }
 

@@ -109,7 +109,8 @@ std::string Module::describe() const {
               {"ptx_version", {impl->versionMajor, impl->versionMinor}},
               {"target", std::string(impl->target)},
               {"kernels", kernels}};
-  Expected<std::optional<Description>> launch = readDescription(*impl->source);
+  Expected<std::optional<flashcore::HostProgram>> launch =
+      readDescription(*impl->source);
   if (!launch)
     out["launch_error"] = errorToJson(launch.error());
   std::string text =

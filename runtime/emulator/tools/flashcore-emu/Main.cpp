@@ -116,7 +116,7 @@ static bool reportUnwritten(const ToolOptions &options,
             ? "'" + argument.name + "'"
             : "argument " + argument.path + " ('" + argument.name + "')";
     bool isOutput = !session.results.areTensors ||
-                    argument.name != Description::workspaceName;
+                    argument.name != flashcore::WorkspaceName;
     if (options.expectWritten && isOutput) {
       std::string text = describeUnwritten(session.memory, argument);
       isRefused |= !text.empty();

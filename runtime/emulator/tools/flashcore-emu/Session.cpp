@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <iterator>
 
+using namespace flashcore;
 using namespace flashcore::emu;
 
 static Error fail(std::string message) { return {{}, std::move(message)}; }
@@ -34,13 +35,13 @@ std::string flashcore::emu::describeKernel(const Kernel &kernel) {
 }
 
 Expected<std::string> flashcore::emu::describeLaunch(const std::string &ptx) {
-  Expected<std::optional<Description>> description = readDescription(ptx);
+  Expected<std::optional<HostProgram>> description = readDescription(ptx);
   if (!description)
     return description.error();
   if (!*description)
     return std::string();
   std::string kernels;
-  for (const DescribedKernel &kernel : (*description)->kernels)
+  for (const KernelSpec &kernel : (*description)->kernels)
     kernels += (kernels.empty() ? "" : ", ") + kernel.name;
   std::string open = openSizes(**description);
   return "launch, as the file says: " + kernels +
@@ -240,12 +241,12 @@ namespace {
 /// Turns a description into launches, with the sizes of the command line.
 class DescribedSession {
 public:
-  DescribedSession(const Description &description, const ToolOptions &options,
+  DescribedSession(const HostProgram &description, const ToolOptions &options,
                    Session &session)
       : description(description), options(options), session(session) {}
 
   Error bindSizes() {
-    Expected<Sizes> bound =
+    Expected<Numbers> bound =
         flashcore::emu::bindSizes(description, options.dims);
     if (!bound)
       return bound.error();
@@ -253,31 +254,32 @@ public:
     return {};
   }
   Error loadTensors();
-  bool launches(const DescribedKernel &kernel) const;
-  Error configure(const DescribedKernel &kernel, LaunchConfig &config) const;
-  Error addArguments(const DescribedKernel &kernel, Arguments &arguments) const;
+  Expected<bool> launches(const KernelSpec &kernel) const;
+  /// Leaves those kernels of the session that a call of these sizes launches.
+  Error dropOthers();
+  Error configure(const KernelSpec &kernel, LaunchConfig &config) const;
+  Error addArguments(const KernelSpec &kernel, Arguments &arguments) const;
 
 private:
   Error loadWorkspace();
-  uint64_t valueOf(const DescribedArgument &argument) const;
-  Expected<std::vector<uint8_t>>
-  encodeMap(const DescribedArgument &argument) const;
+  uint64_t valueOf(const ArgumentSpec &argument) const;
+  Expected<std::vector<uint8_t>> encodeMap(const ArgumentSpec &argument) const;
 
-  const Description &description;
+  const HostProgram &description;
   const ToolOptions &options;
   Session &session;
-  Sizes sizes;
+  Numbers sizes;
   std::map<std::string, BoundTensor, std::less<>> tensors;
 };
 } // namespace
 
 Error DescribedSession::loadWorkspace() {
-  Expected<uint64_t> bytes = workspaceBytes(description, sizes);
-  if (!bytes)
-    return bytes.error();
+  StatusOr<int64_t> bytes = description.workspaceBytes(sizes);
+  if (!bytes.ok())
+    return toError(bytes.status());
   if (*bytes == 0)
     return {};
-  return load(session, Description::workspaceName,
+  return load(session, std::string(WorkspaceName),
               "u8[" + std::to_string(*bytes) + "]:poison");
 }
 
@@ -288,11 +290,11 @@ Error DescribedSession::loadTensors() {
   session.seed = *seed;
   session.results.areTensors = true;
   uint64_t number = 0;
-  for (const DescribedTensor &tensor : description.tensors) {
+  for (const TensorSpec &tensor : description.tensors) {
     // A stream of numbers for each.
     // Integers number documents or places: 0 is one.
-    std::string fill = tensor.isOutput ? "poison"
-                       : tensor.dtype == "i32"
+    std::string fill = tensor.role == TensorSpec::Role::Output ? "poison"
+                       : tensor.dtype == DType::I32
                            ? "zeros"
                            : "randn:" + std::to_string(*seed + number++);
     Expected<BoundTensor> bound = bindTensor(tensor, sizes, fill);
@@ -307,51 +309,67 @@ Error DescribedSession::loadTensors() {
 }
 
 /// Some kernels are for calls of other sizes.
-bool DescribedSession::launches(const DescribedKernel &kernel) const {
-  return kernel.queries.has(countQueries(sizes));
+Expected<bool> DescribedSession::launches(const KernelSpec &kernel) const {
+  StatusOr<bool> isLaunched = description.launches(kernel, sizes);
+  if (!isLaunched.ok())
+    return toError(isLaunched.status());
+  return *isLaunched;
+}
+
+Error DescribedSession::dropOthers() {
+  Error error;
+  std::erase_if(session.launches, [&](const PlannedLaunch &launch) {
+    Expected<bool> isLaunched =
+        launches(*description.findKernel(launch.kernel.name()));
+    if (!isLaunched)
+      error = isLaunched.error();
+    return isLaunched && !*isLaunched;
+  });
+  return error;
 }
 
 /// What the command line does not say.
-Error DescribedSession::configure(const DescribedKernel &kernel,
+Error DescribedSession::configure(const KernelSpec &kernel,
                                   LaunchConfig &config) const {
-  config.block = kernel.block;
-  config.dynamicSharedBytes = kernel.sharedBytes;
+  config.block = {static_cast<uint32_t>(kernel.block[0]),
+                  static_cast<uint32_t>(kernel.block[1]),
+                  static_cast<uint32_t>(kernel.block[2])};
+  config.dynamicSharedBytes = static_cast<uint64_t>(kernel.dynamicSharedMemory);
   if (options.grid)
     return {};
   Expected<uint64_t> multiprocessors =
       numberOption("multiprocessors", options.multiprocessors);
   if (!multiprocessors)
     return multiprocessors.error();
-  uint32_t *const extents[] = {&config.grid.x, &config.grid.y, &config.grid.z};
-  for (size_t i = 0; i < 3; ++i) {
-    Expected<uint64_t> blocks = evaluate(kernel.grid[i], sizes);
-    if (!blocks)
-      return blocks.error();
-    uint64_t most = 0;
-    if (i == 0 && kernel.maxBlocksPerMultiprocessor &&
-        !__builtin_mul_overflow(*kernel.maxBlocksPerMultiprocessor,
-                                std::max<uint64_t>(*multiprocessors, 1), &most))
-      *blocks = std::min(*blocks, most);
-    if (*blocks > UINT32_MAX)
+  StatusOr<std::array<int64_t, 3>> grid = description.grid(
+      kernel, sizes,
+      std::clamp<int64_t>(static_cast<int64_t>(*multiprocessors), 1,
+                          UnknownMultiprocessors));
+  if (!grid.ok())
+    return toError(grid.status());
+  for (int64_t blocks : *grid)
+    if (blocks > UINT32_MAX)
       return fail("kernel '" + kernel.name + "' would be launched with " +
-                  std::to_string(*blocks) +
+                  std::to_string(blocks) +
                   " blocks: expects at most 2147483647");
-    *extents[i] = static_cast<uint32_t>(*blocks);
-  }
+  config.grid = {static_cast<uint32_t>((*grid)[0]),
+                 static_cast<uint32_t>((*grid)[1]),
+                 static_cast<uint32_t>((*grid)[2])};
   return {};
 }
 
-uint64_t DescribedSession::valueOf(const DescribedArgument &argument) const {
-  using Kind = DescribedArgument::Kind;
+uint64_t DescribedSession::valueOf(const ArgumentSpec &argument) const {
+  using Kind = ArgumentSpec::Kind;
   if (argument.kind == Kind::Size)
-    return sizes.find(argument.name)->second;
+    return static_cast<uint64_t>(sizes.find(argument.dim)->second);
   if (argument.kind == Kind::Pointer) {
-    const LoadedArgument *buffer = session.results.find(argument.name);
+    const LoadedArgument *buffer = session.results.find(argument.tensor);
     return buffer ? buffer->address : 0; // none of a workspace of no bytes
   }
-  const BoundTensor &tensor = tensors.find(argument.name)->second;
-  return argument.kind == Kind::Stride ? tensor.strides[argument.axis]
-                                       : tensor.offset;
+  const BoundTensor &tensor = tensors.find(argument.tensor)->second;
+  return static_cast<uint64_t>(argument.kind == Kind::Stride
+                                   ? tensor.strides[argument.axis]
+                                   : tensor.offset);
 }
 
 /// What a copy of `tensor` is whose rows are `row` elements apart.
@@ -368,31 +386,32 @@ static TypedArgument makeCopy(const TypedArgument &tensor, uint64_t row) {
 }
 
 Expected<std::vector<uint8_t>>
-DescribedSession::encodeMap(const DescribedArgument &argument) const {
+DescribedSession::encodeMap(const ArgumentSpec &argument) const {
   bool isCopy = !argument.copyOf.empty();
   const LoadedArgument &tensor =
-      *session.results.find(isCopy ? argument.copyOf : argument.name);
+      *session.results.find(isCopy ? argument.copyOf : argument.tensor);
   TypedArgument map;
   map.box = TensorBox{argument.box, argument.swizzle, argument.raggedAxis,
-                      argument.group};
+                      static_cast<uint32_t>(argument.group)};
   if (!isCopy)
     return encodeTensorMap(map, tensor.value, tensor.address);
   // Of nothing there is no workspace: any address will do.
-  const LoadedArgument *workspace = session.results.find(argument.name);
-  return encodeTensorMap(map, makeCopy(tensor.value, argument.copyRow),
-                         workspace ? workspace->address : tensor.address);
+  const LoadedArgument *workspace = session.results.find(argument.tensor);
+  return encodeTensorMap(
+      map, makeCopy(tensor.value, static_cast<uint64_t>(argument.copyRow)),
+      workspace ? workspace->address : tensor.address);
 }
 
-Error DescribedSession::addArguments(const DescribedKernel &kernel,
+Error DescribedSession::addArguments(const KernelSpec &kernel,
                                      Arguments &arguments) const {
-  for (const DescribedArgument &argument : kernel.arguments) {
-    if (argument.kind != DescribedArgument::Kind::TensorMap) {
+  for (const ArgumentSpec &argument : kernel.arguments) {
+    if (argument.kind != ArgumentSpec::Kind::TensorMap) {
       arguments.addValue(valueOf(argument));
       continue;
     }
     Expected<std::vector<uint8_t>> map = encodeMap(argument);
     if (!map)
-      return fail("kernel '" + kernel.name + "', tensor '" + argument.name +
+      return fail("kernel '" + kernel.name + "', tensor '" + argument.tensor +
                   "': " + map.error().message);
     arguments.addBytes(map->data(), map->size());
   }
@@ -407,12 +426,12 @@ Error DescribedSession::addArguments(const DescribedKernel &kernel,
 /// description, or the only one there is.
 static Expected<std::vector<std::string>>
 chooseKernels(const ToolOptions &options,
-              const std::optional<Description> &description) {
+              const std::optional<HostProgram> &description) {
   if (!options.kernel.empty() || !description)
     return std::vector{options.kernel};
   std::vector<std::string> names;
   std::string list;
-  for (const DescribedKernel &kernel : description->kernels) {
+  for (const KernelSpec &kernel : description->kernels) {
     names.push_back(kernel.name);
     list += (list.empty() ? "" : ", ") + kernel.name;
   }
@@ -426,7 +445,7 @@ chooseKernels(const ToolOptions &options,
 }
 
 static Error loadKernels(const ToolOptions &options, const std::string &ptx,
-                         const std::optional<Description> &description,
+                         const std::optional<HostProgram> &description,
                          Session &session) {
   Expected<std::vector<std::string>> names =
       chooseKernels(options, description);
@@ -450,7 +469,7 @@ static bool isComplete(const ToolOptions &options) {
          !options.arguments.empty();
 }
 
-static Error planDescribed(const Description &description,
+static Error planDescribed(const HostProgram &description,
                            const ToolOptions &options, Session &session) {
   DescribedSession described(description, options, session);
   Error error;
@@ -459,15 +478,12 @@ static Error planDescribed(const Description &description,
     error = described.bindSizes();
   if (error.message.empty() && options.arguments.empty())
     error = described.loadTensors();
-  if (needsSizes && options.kernel.empty())
-    std::erase_if(session.launches, [&](const PlannedLaunch &launch) {
-      return !described.launches(*description.findKernel(launch.kernel.name()));
-    });
+  if (error.message.empty() && needsSizes && options.kernel.empty())
+    error = described.dropOthers();
   for (PlannedLaunch &launch : session.launches) {
     if (!error.message.empty())
       return error;
-    const DescribedKernel &kernel =
-        *description.findKernel(launch.kernel.name());
+    const KernelSpec &kernel = *description.findKernel(launch.kernel.name());
     error = described.configure(kernel, launch.config);
     if (error.message.empty() && options.arguments.empty())
       error = described.addArguments(kernel, launch.arguments);
@@ -479,12 +495,12 @@ Expected<Session> flashcore::emu::planSession(const ToolOptions &options,
                                               const std::string &ptx) {
   Session session;
   // What is not needed is not read.
-  Expected<std::optional<Description>> read = std::optional<Description>();
+  Expected<std::optional<HostProgram>> read = std::optional<HostProgram>();
   if (!isComplete(options))
     read = readDescription(ptx);
   if (!read)
     return read.error();
-  std::optional<Description> &description = *read;
+  std::optional<HostProgram> &description = *read;
   Error error = loadKernels(options, ptx, description, session);
   if (!error.message.empty())
     return error;

@@ -14,22 +14,24 @@
 #ifndef FLASHCORE_RUNTIME_BUNDLE_H
 #define FLASHCORE_RUNTIME_BUNDLE_H
 
-#include "flashcore/Runtime/DType.h"
 #include "flashcore/Runtime/DeviceInfo.h"
+#include "flashcore/Runtime/HostProgram.h"
 #include "flashcore/Runtime/Operands.h"
 #include "flashcore/Runtime/ScoreProgram.h"
-#include "flashcore/Runtime/Status.h"
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace flashcore {
+
+/// What the kernels of a bundle may compute.
+inline constexpr std::string_view AttentionOpName = "attention",
+                                  MergeOpName = "merge";
 
 /// The causal half of a Mask; see docs/Bundle.md.
 enum class Causal { None, BottomRight, TopLeft };
@@ -52,8 +54,6 @@ std::string_view stringify(ScoresStage stage);
 enum class RotaryStyle { Interleaved, Half };
 std::string_view stringify(RotaryStyle style);
 
-/// The name under which kernels ask for the workspace pointer.
-inline constexpr std::string_view WorkspaceName = "workspace";
 /// Of a dropout: seed and offset, the lower half of each first.
 inline constexpr int64_t RngWords = 4;
 /// The size of cu_seqlens_q and cu_seqlens_k: one more than the sequences.
@@ -79,124 +79,10 @@ inline constexpr bool isLengths(std::string_view name) {
   return name == operand::SequsedK || name == operand::CuSeqlensQ ||
          name == operand::CuSeqlensK;
 }
-/// The name of an axis of size 1, whatever the size of the problem.
-inline constexpr std::string_view BroadcastAxis = "1";
-
-/// How many blocks share a query tile: what a call's sizes say, not the caller.
-inline constexpr std::string_view KeySplitsDim = "key_splits";
-
-/// ceil(dim / tile) + plus, or a number that no size changes.
-struct Factor {
-  std::string dim;
-  int64_t tile = 1;
-  std::optional<int64_t> count = {};
-  /// The name of a size; empty adds nothing.
-  std::string plus = {};
-};
-/// A product of factors; the empty product is 1.
-using Product = std::vector<Factor>;
-
 struct CodeImage {
   Chip chip;
   std::string file;
   std::string contents;
-};
-
-struct TensorSpec {
-  /// Updated is an input of which kernels write rows.
-  enum class Role { Input, Output, Updated };
-
-  std::string name;
-  Role role = Role::Input;
-  DType dtype = DType::F16;
-  /// The name of the size of each axis, outermost first, or BroadcastAxis.
-  std::vector<std::string> axes;
-  /// In elements; nullopt means that the caller chooses at run time.
-  std::vector<std::optional<int64_t>> strides;
-  std::optional<int64_t> offset;
-  /// Of the pointer after the offset is added, in bytes.
-  int64_t alignment = 1;
-};
-
-/// Of a tensor map, the argument of a kernel that makes bulk copies (TMA):
-/// bytes, and what they and the strides that they hold are multiples of.
-inline constexpr int64_t TensorMapSize = 128, TensorMapAlignment = 64,
-                         TensorMapStrideUnit = 16;
-inline constexpr size_t MaxTensorMapRank = 5;
-
-struct ArgumentSpec {
-  enum class Kind { Pointer, Size, Stride, Offset, TensorMap };
-
-  Kind kind = Kind::Pointer;
-  std::string tensor; ///< Pointer, Stride, Offset, TensorMap
-  std::string dim;    ///< Size
-  size_t axis = 0;    ///< Stride
-  /// TensorMap: the elements that a copy moves along each axis of the tensor,
-  /// and the bytes of the swizzle of shared memory. With a ragged axis, which
-  /// has a second coordinate that says where it ends, one side more in front.
-  std::vector<uint32_t> box;
-  unsigned swizzle = 0;
-  std::optional<size_t> raggedAxis;
-  /// TensorMap: the rows of a group, where its axes are those of groups of
-  /// panels (docs/Bundle.md) and not those of the tensor; else 0.
-  int64_t group = 0;
-  /// Of Pointer and TensorMap, of what is in the workspace: the tensor that a
-  /// copy there is of, empty without, and the elements from row to row of it.
-  std::string copyOf;
-  int64_t copyRow = 0;
-
-  /// What the kernel takes.
-  int64_t bytes() const {
-    return kind == Kind::TensorMap ? TensorMapSize : sizeof(uint64_t);
-  }
-};
-
-/// What ptxas reported for the kernel.
-struct KernelResources {
-  Chip chip;
-  int64_t registers = 0;
-  int64_t spillStores = 0;
-  int64_t spillLoads = 0;
-  int64_t staticSharedMemory = 0;
-};
-
-/// The numbers of query rows of a sequence (Problem::queries) that something is
-/// for: nullopt is unbounded.
-struct QueryRange {
-  int64_t least = 0;
-  std::optional<int64_t> most;
-
-  bool has(int64_t queries) const {
-    return queries >= least && (!most || queries <= *most);
-  }
-};
-
-/// How many blocks share a query tile: `blocks` over the query tiles of a call,
-/// of `rows` query rows of `heads` heads each, but 1 to `most`, and not so many
-/// that they have fewer than `keys` keys each.
-struct SplitFormula {
-  QueryRange queries;
-  int64_t most = 1, blocks = 1, rows = 1, heads = 1, keys = 1;
-};
-
-struct KernelSpec {
-  std::string name;
-  /// Of calls that launch it.
-  QueryRange queries;
-  std::array<int64_t, 3> block = {1, 1, 1};
-  std::array<Product, 3> grid;
-  /// Of a persistent kernel, whose blocks do the work of those past the limit:
-  /// the blocks to launch in direction x for each multiprocessor.
-  std::optional<int64_t> maxBlocksPerSM;
-  int64_t dynamicSharedMemory = 0;
-  std::vector<ArgumentSpec> arguments;
-  std::optional<KernelResources> resources;
-};
-
-struct WorkspaceTerm {
-  int64_t bytes = 0;
-  Product factors;
-  QueryRange queries = {};
 };
 
 struct AttentionSpec {
@@ -216,11 +102,10 @@ struct AttentionSpec {
   std::optional<RotaryStyle> rotary;
   /// Names of tensors.
   std::vector<std::string> captured;
-  /// nullopt means that the caller chooses at run time.
-  std::map<std::string, std::optional<int64_t>, std::less<>> dims;
 };
 
-class Bundle {
+/// A program, the code of its kernels, and what it computes.
+class Bundle : public HostProgram {
 public:
   /// Reads and validates the bundle in `directory`. Of several variants it
   /// keeps that of `device`, the first that orderVariants names. Without a
@@ -232,7 +117,6 @@ public:
   static StatusOr<std::vector<Bundle>>
   loadVariants(const std::filesystem::path &directory);
 
-  const TensorSpec *findTensor(std::string_view name) const;
   bool hasCuSeqlens() const { return findTensor(operand::CuSeqlensQ); }
   /// Whether sequences have lengths that only a tensor says.
   bool hasLengths() const {
@@ -253,17 +137,15 @@ public:
   /// As it stands in the file.
   std::shared_ptr<const std::string> manifest;
   std::string compiler;
+  /// What the kernels compute; of an attention `attention` has the attributes.
+  std::string op;
   AttentionSpec attention;
-  std::vector<TensorSpec> tensors;
 
   // Of this variant:
   Chip chip;
   std::optional<std::string> assembler;
   CodeImage ptx;
   std::vector<CodeImage> cubins;
-  std::vector<WorkspaceTerm> workspace;
-  std::vector<SplitFormula> keySplits;
-  std::vector<KernelSpec> kernels;
 };
 
 /// Whether all kernels of a bundle stay within the limits of `device`.

@@ -58,6 +58,8 @@ public:
 
     /// Reports that this value is not `expected`.
     void refuse(std::string_view expected, std::string_view note = {}) const;
+    /// Reports that the member `key` of this object is none that is known.
+    void refuseKey(std::string_view key) const;
 
   private:
     JsonReader *reader;

@@ -68,7 +68,7 @@ public:
                                   const ProblemRequest &request);
 
   const Bundle &bundle() const { return *source; }
-  /// `name` must be a dimension of the bundle, or KeySplitsDim.
+  /// `name` must be a size or a value of the bundle.
   int64_t dim(std::string_view name) const;
   /// The most keys that an entry of the batch has, or the rows of all
   /// sequences: seqlen_k, or those of the pages that page_table names for one.
@@ -80,16 +80,19 @@ public:
   int64_t queries() const;
   /// Whether the call launches `kernel`, one of the bundle's.
   bool launches(const KernelSpec &kernel) const {
-    return kernel.queries.has(queries());
+    return launched[static_cast<size_t>(&kernel - source->kernels.data())];
   }
-  const std::map<std::string, int64_t, std::less<>> &dims() const {
-    return dimValues;
-  }
+  /// All sizes, and the values that follow from them.
+  const Numbers &dims() const { return numbers; }
   const std::vector<TensorGeometry> &tensors() const { return geometries; }
   const TensorGeometry *findTensor(std::string_view name) const;
   int64_t workspaceBytes() const { return workspaceSize; }
-  /// Blocks of `kernel` in each direction; any of them may be 0.
-  StatusOr<std::array<int64_t, 3>> grid(const KernelSpec &kernel) const;
+  /// Blocks of `kernel` in each direction, any of which may be 0, on a device
+  /// of so many multiprocessors.
+  StatusOr<std::array<int64_t, 3>> grid(const KernelSpec &kernel,
+                                        int64_t multiprocessors) const {
+    return source->grid(kernel, numbers, multiprocessors);
+  }
   /// "B1 H8/8 S512x512 D64 f16", and what changes the scores if anything does:
   /// words of flashcore-compile --shape, for one line of output.
   std::string str() const;
@@ -97,21 +100,18 @@ public:
 private:
   explicit Problem(const Bundle &bundle) : source(&bundle) {}
   Status resolveDims(const ProblemRequest &request);
+  Status checkAttention();
   Status resolveSequences();
   Status resolvePages() const;
   Status resolveBlocks();
   Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
-  StatusOr<int64_t> evaluate(const Product &product,
-                             std::string_view what) const;
-  void resolveKeySplits();
-  Status resolveWorkspace();
-  Status checkGrids() const;
+  Status resolveLaunches();
 
   const Bundle *source;
-  std::map<std::string, int64_t, std::less<>> dimValues;
+  Numbers numbers;
   std::vector<TensorGeometry> geometries;
   int64_t workspaceSize = 0;
-  int64_t numKeySplits = 1;
+  std::vector<bool> launched; ///< of each kernel of the bundle
 };
 
 } // namespace flashcore

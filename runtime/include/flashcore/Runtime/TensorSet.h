@@ -73,6 +73,7 @@ private:
   Status verifyWritten(const HostTensor &output) const;
   void fillAppended(uint64_t seed);
   void fillFar(uint64_t seed, InputKind kind);
+  void fillParts(uint64_t seed, InputKind kind);
   /// Whether packed element `index` of k or v is of a new row.
   std::function<bool(int64_t index)> newRows(const HostTensor &cache) const;
   Status downloadUpdated(Device &device, size_t number);

@@ -22,7 +22,7 @@
 // CHECK-LABEL: gpu.func @attention_f16_d64_append(
 // CHECK-SAME:    %[[K_PTR:.+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias}, %[[V_PTR:.+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias}, %[[USED_PTR:.+]]: memref<i32> {llvm.align = 4 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "seqused_k"}, {kind = "pointer", tensor = "k_new"}, {kind = "pointer", tensor = "v_new"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_new", tile = 16 : i64}, {dim = "heads_kv", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    grid = "(seqlen_new ceildiv 16) * heads_kv * batch"
 // CHECK-SAME:    threads = 128
 // CHECK-NOT:     tensors =
 // CHECK:         %[[K:.+]] = memref.reinterpret_cast %[[K_PTR]]
@@ -73,20 +73,21 @@ func.func @copies(%q: !q, %k: !k, %v: !k, %n: !n, %used: memref<2xi32>, %o: !q) 
 !c = memref<400x10xf16>
 
 // CHECK-LABEL: func.func @turned(
-// CHECK:         %[[ELEMENTS:.+]] = arith.constant 64000 : index
-// CHECK:         %[[COPY:.+]] = gpu.alloc (%[[ELEMENTS]]) : memref<?xf16>
+// CHECK:         %[[BYTES:.+]] = arith.constant 128000 : index
+// CHECK:         %[[WORKSPACE:.+]] = gpu.alloc (%[[BYTES]]) : memref<?xi8>
+// CHECK:         %[[COPY:.+]] = memref.view %[[WORKSPACE]]{{.+}} to memref<?xf16>
 // CHECK:         %[[BASE:.+]], %{{.+}}, %{{.+}}, %{{.+}} = memref.extract_strided_metadata %[[COPY]]
 // CHECK:         %[[BLOCKS:.+]] = arith.constant 188 : index
 // CHECK:         gpu.launch_func {{.*}}::@attention_f16_d40_causal_append blocks in (%[[BLOCKS]],
 // CHECK-SAME:      %[[BASE]] : memref<f16>)
 // CHECK:         gpu.launch_func {{.*}}::@attention_f16_d40_causal blocks
 // CHECK-SAME:      %[[BASE]] : memref<f16>)
-// CHECK:         gpu.dealloc %[[COPY]]
+// CHECK:         gpu.dealloc %[[WORKSPACE]]
 
 // CHECK-LABEL: gpu.func @attention_f16_d40_causal_append(
 // CHECK-SAME:    %[[COPY_PTR:[a-z0-9]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    {copy_of = "q", kind = "pointer", row = 40 : i64, tensor = "workspace"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", plus = "seqlen_new", tile = 16 : i64}, {dim = "heads_kv", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    grid = "((seqlen_q ceildiv 16) + seqlen_new) * heads_kv * batch"
 // CHECK:         %[[Q_COPY:.+]] = memref.reinterpret_cast %[[COPY_PTR]] to offset: [0], sizes: [2, 8, 100, 40], strides: [32000, 4000, 40, 1]
 // CHECK:         %[[X:.+]] = arith.mulf %{{.+}} : vector<2xf32>
 // CHECK:         %[[Y:.+]] = arith.mulf %{{.+}} : vector<2xf32>
@@ -98,7 +99,7 @@ func.func @copies(%q: !q, %k: !k, %v: !k, %n: !n, %used: memref<2xi32>, %o: !q) 
 // CHECK-SAME:    %[[COPY_PTR:[a-z0-9]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "seqused_k"}, {copy_of = "q", kind = "pointer", row = 40 : i64, tensor = "workspace"}]
 // CHECK-SAME:    rotary = "half"
-// CHECK-SAME:    workspace = [{bytes = 80 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}]
+// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * 80"]
 // CHECK:         %[[Q:.+]] = memref.reinterpret_cast %[[COPY_PTR]]
 // CHECK:         memref.subview %[[Q]]
 

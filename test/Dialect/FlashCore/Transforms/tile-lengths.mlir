@@ -29,7 +29,7 @@ func.func @used(%q: !t, %o: !t, %used: memref<4xi32>) {
 // CHECK:         func.func @varlen
 // CHECK:         affine.apply #[[GRID]]
 // CHECK-LABEL: gpu.func @attention_f16_d64
-// CHECK-SAME:    {dim = "seqlen_q", plus = "cu_seqlens", tile = 128 : i64}
+// CHECK-SAME:    grid = "((seqlen_q ceildiv 128) + cu_seqlens) * heads_q * batch"
 // CHECK-SAME:    {alignment = 4 : i64, axes = ["cu_seqlens"], dtype = i32, name = "cu_seqlens_q", offset = 0 : i64, role = "input", strides = [1]}
 // CHECK:         %[[SEQUENCE:.+]]:2 = scf.while
 // CHECK:         affine.apply #[[FIRST]]

@@ -29,7 +29,7 @@ func.func @two_parts(%outputs: !parts, %lses: !lses, %o: !o, %lse: !lse) {
 // CHECK:         gpu.func @merge_f16_d64(
 // CHECK-SAME:    memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "outputs"}, {kind = "pointer", tensor = "lses"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], op = "flashcore.merge", shared_memory = 544 : i64
+// CHECK-SAME:    grid = "seqlen_q * heads_q * batch", op = "merge", shared_memory = 544 : i64
 // CHECK-SAME:    axes = ["parts", "batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f32, name = "outputs"
 // CHECK-SAME:    known_block_size = array<i32: 32, 1, 1>
 // CHECK:         %[[ROW:.+]]:3 = affine.delinearize_index %{{.+}} into (1, 8, 512)

@@ -24,7 +24,7 @@ func.func @as_many_blocks_as_run_at_once(%q: !t, %k: !t, %v: !t, %o: !t) {
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], max_blocks_per_sm = 2 : i64,
+// CHECK-SAME:    grid = "min((seqlen_q ceildiv 64) * heads_q * batch, multiprocessors * 2)"
 // CHECK:         %[[BLOCK:.+]] = gpu.block_id x
 // CHECK-NOT:     affine.delinearize_index
 // CHECK:         scf.forall (%[[WARP:.+]]) in (4) {
@@ -62,12 +62,12 @@ func.func @few_tiles(%q: !t, %k: !t, %v: !t, %o: !t) {
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
-// CHECK-SAME:    max_blocks_per_sm = 1 : i64
+// CHECK-SAME:    grid = "min({{.+}}, multiprocessors)"
 // CHECK:         scf.forall
 // CHECK:           scf.for
 // CHECK:             affine.delinearize_index %{{.+}} into (1, 2, 1, 3)
 // CHECK-LABEL: gpu.func @attention_f16_d64_merge(
-// CHECK-NOT:     max_blocks_per_sm
+// CHECK-NOT:     multiprocessors
 // CHECK:         gpu.return
 
 // -----

@@ -21,7 +21,7 @@
 // CHECK-SAME:    {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "sink_logits"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    scores_stage = "probabilities"
 // CHECK-SAME:    name = "scores", offset = 0 : i64, role = "output"
-// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 4 : i64}]}]
+// CHECK-SAME:    workspace = ["(seqlen_q ceildiv 4) * heads_q * batch * 16"]
 // CHECK:         %[[PADDED:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [2, 8, 100]
 // CHECK:         %[[REST:.+]] = memref.subview %[[PADDED]][0, 0, 0] [2, 8, 100]
 // CHECK:         %[[REST_TILE:.+]] = memref.subview %[[REST]][
@@ -31,7 +31,7 @@
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_scores(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "scores"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "seqlen_k", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * (seqlen_k ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    threads = 128
 // CHECK-NOT:     tensors =
 // CHECK:         %[[LSE:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<2x8x100xf32
@@ -96,7 +96,7 @@ func.func @none(%q: !q, %o: !q) {
 // CHECK-LABEL: func.func @scaled(
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_scores(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "scores"}]
-// CHECK-SAME:    tile = 16 : i64
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 16) *
 // CHECK-SAME:    threads = 32
 // CHECK:         flashcore.attention
 // CHECK-NOT:     softcap(

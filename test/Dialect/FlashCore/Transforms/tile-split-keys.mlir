@@ -16,8 +16,8 @@
 // CHECK-DAG: #[[$END:.+]] = affine_map<()[s0] -> (s0 * 128 + 128)>
 
 // CHECK-LABEL: func.func @known_keys
-// CHECK:         %[[FLOATS:.+]] = arith.constant 19008 : index
-// CHECK:         gpu.alloc (%[[FLOATS]])
+// CHECK:         %[[BYTES:.+]] = arith.constant 76032 : index
+// CHECK:         gpu.alloc (%[[BYTES]])
 // CHECK:         %[[BLOCKS:.+]] = arith.constant 18 : index
 // CHECK:         gpu.launch_func {{.+}} blocks in (%[[BLOCKS]],
 // CHECK:         gpu.launch_func @{{.+}}::@attention_f16_d64_causal_merge
@@ -28,8 +28,8 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
-// CHECK-SAME:    {count = 3 : i64}]
-// CHECK-SAME:    workspace = [{bytes = 24 : i64,
+// CHECK-SAME:    grid = "{{.+}} * 3"
+// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * 24",
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 3)
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK:         %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
@@ -118,8 +118,8 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
-// CHECK-SAME:    {dim = "batch", tile = 1 : i64}, {dim = "seqlen_k", tile = 128 : i64}], shared_memory
-// CHECK-SAME:    workspace = [{bytes = 8 : i64, factors = [{{.+}}, {dim = "seqlen_k", tile = 128 : i64}]}
+// CHECK-SAME:    grid = "{{.+}} * batch * (seqlen_k ceildiv 128)"
+// CHECK-SAME:    workspace = ["{{.+}} * (seqlen_k ceildiv 128) * 8",
 // CHECK:         %[[PARTS:.+]] = affine.apply #[[$PARTS]]()
 // CHECK:         affine.delinearize_index %{{.+}} into (%{{.+}}, 4, 1, %[[PARTS]])
 
@@ -143,7 +143,7 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // Of small pages a part has several, of large ones a page has several parts.
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
-// CHECK-SAME:    {dim = "batch", tile = 1 : i64}, {dim = "pages_per_sequence", tile = 8 : i64}], shared_memory
+// CHECK-SAME:    grid = "{{.+}} * batch * (pages_per_sequence ceildiv 8)"
 func.func @small_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<2x?xi32>) {
   flashcore.attention ins(%q, %k, %v : !qo, !pages, !pages) page_table(%table : memref<2x?xi32>) outs(%o : !qo)
       {fcgpu.schedule = #schedule}
@@ -159,7 +159,7 @@ func.func @small_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<
 !pages = memref<?x3x512x64xf16>
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
-// CHECK-SAME:    {dim = "batch", tile = 1 : i64}, {dim = "pages_per_sequence", tile = 1 : i64}, {count = 4 : i64}], shared_memory
+// CHECK-SAME:    grid = "{{.+}} * batch * (4 * pages_per_sequence)"
 func.func @large_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<2x?xi32>) {
   flashcore.attention ins(%q, %k, %v : !qo, !pages, !pages) page_table(%table : memref<2x?xi32>) outs(%o : !qo)
       {fcgpu.schedule = #schedule}

@@ -25,7 +25,7 @@ func.func @a_block_owns_heads_of_one_kv_head(%q: !qo, %k: !kv, %v: !kv,
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d64
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 32 : i64}, {dim = "heads_q", tile = 3 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 32) * (heads_q floordiv 3) * batch"
 // CHECK-SAME:    known_block_size = array<i32: 192, 1, 1>
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 4, 2)
 // CHECK:         %[[HEAD_KV:.+]] = affine.apply #[[$HEAD_KV]]()[%[[ID]]#1]
@@ -61,9 +61,10 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
                                      %lse: !lse) {
   // CHECK-DAG:  %[[O:.+]], %{{.+}}, %{{.+}}:4, %{{.+}}:4 = memref.extract_strided_metadata %arg3
   // CHECK-DAG:  %[[LSE:.+]], %{{.+}}, %{{.+}}:3, %{{.+}}:3 = memref.extract_strided_metadata %arg4
-  // CHECK:      %[[FLOATS:.+]] = arith.constant 25344 : index
-  // CHECK:      %[[WORKSPACE:.+]] = gpu.alloc (%[[FLOATS]]) : memref<?xf32>
-  // CHECK:      %[[BASE:.+]], %{{.+}}, %{{.+}}, %{{.+}} = memref.extract_strided_metadata %[[WORKSPACE]]
+  // CHECK:      %[[BYTES:.+]] = arith.constant 101376 : index
+  // CHECK:      %[[WORKSPACE:.+]] = gpu.alloc (%[[BYTES]]) : memref<?xi8>
+  // CHECK:      %[[FLOATS:.+]] = memref.view %[[WORKSPACE]]{{.+}} to memref<?xf32>
+  // CHECK:      %[[BASE:.+]], %{{.+}}, %{{.+}}, %{{.+}} = memref.extract_strided_metadata %[[FLOATS]]
   // CHECK:      %[[BLOCKS:.+]] = arith.constant 24 : index
   // CHECK:      gpu.launch_func @attention_f16_d64::@attention_f16_d64
   // CHECK-SAME:   blocks in (%[[BLOCKS]],
@@ -84,8 +85,8 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 16 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}, {count = 4 : i64}]
-// CHECK-SAME:    workspace = [{bytes = 32 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}, {bytes = 1024 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}]}]
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 16) * heads_q * batch * 4"
+// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * 32", "seqlen_q * heads_q * batch * 1024"]
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 4)
 // CHECK-DAG:     %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
@@ -113,7 +114,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-SAME:    %[[O_BASE:[^:]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias},
 // CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias},
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
-// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = [{dim = "seqlen_q", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}], shared_memory = 1088 : i64, threads = 64 : i64}
+// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = "seqlen_q * heads_q * batch", shared_memory = 1088 : i64, threads = 64 : i64}
 // CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
 // CHECK-NOT:     fcgpu.schedule
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
@@ -266,7 +267,7 @@ func.func @rows_begin_at_odd_elements(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-LABEL: gpu.func @attention_f16_d5(
 // CHECK-SAME:    memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    alignment = 2 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"]
-// CHECK-SAME:    workspace = [{bytes = 16 : i64, factors = {{.+}}}, {bytes = 128 : i64,
+// CHECK-SAME:    workspace = ["{{.+}} * 16", "{{.+}} * 128"]
 // CHECK:         outs(%{{.+}} : memref<1x1x16x16xf32,
 // CHECK-LABEL: gpu.func @attention_f16_d5_merge(
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 3, 16, 5]

@@ -32,11 +32,10 @@
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}, {dim = "seqlen_k", tile = 64 : i64}]
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * (seqlen_k ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    shared_memory = 36864 : i64
 // CHECK-SAME:    tensors =
-// CHECK-SAME:    {bytes = 256 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}, {dim = "seqlen_k", tile = 64 : i64}]}
-// CHECK-SAME:    {bytes = 128 : i64, factors = [{dim = "batch", tile = 1 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "seqlen_q", tile = 1 : i64}, {dim = "seqlen_k", tile = 64 : i64}]}
+// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 256", "seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 128"]
 // CHECK:         %[[SCORES:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<2x8x100x320xf32
 // CHECK:         %[[IDS:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 8, 2, 5)
 // CHECK:         scf.forall (%{{.+}}) in (4) {
@@ -53,7 +52,7 @@
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_softmax(
 // CHECK-SAME:    %{{.+}}: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "sink_logits"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 4 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 4) * heads_q * batch"
 // CHECK-SAME:    threads = 128
 // CHECK-NOT:     tensors =
 // CHECK:         %[[SCORES:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 8, 100, 320]
@@ -88,7 +87,7 @@
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_values(
 // CHECK-SAME:    llvm.readonly}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = [{dim = "seqlen_q", tile = 64 : i64}, {dim = "heads_q", tile = 1 : i64}, {dim = "batch", tile = 1 : i64}]
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    shared_memory = 55296 : i64
 // CHECK:         scf.forall (%{{.+}}) in (4) {
 // CHECK:           %[[V_HEAD:.+]] = memref.subview {{.+}} [1, 1, 300, 64]
@@ -119,10 +118,10 @@ func.func @closed(%q: !q, %k: !k, %o: !q, %lse: memref<2x8x100xf32>, %sink: memr
 
 !t = memref<?x4x?x64xf16>
 
-// CHECK:       #[[BYTES:.+]] = affine_map<()[s0, s1, s2] -> ((((s2 ceildiv 64) * s0) * s1) * 1536)>
+// CHECK:       #[[$COUNT:.+]] = affine_map<()[s0, s1, s2] -> (((s0 * s2) * (s1 ceildiv 64)) * 1536)>
 // CHECK-LABEL: func.func @open(
 // ONLINE-LABEL: func.func @open(
-// CHECK:         %[[COUNT:.+]] = affine.apply #[[BYTES]]()
+// CHECK:         %[[COUNT:.+]] = affine.apply #[[$COUNT]]()
 // CHECK:         gpu.alloc (%[[COUNT]]) : memref<?xi8>
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    {kind = "pointer", tensor = "workspace"}, {dim = "batch", kind = "size"}, {dim = "seqlen_q", kind = "size"}, {dim = "seqlen_k", kind = "size"},

@@ -15,5 +15,5 @@ for kernel in variant["kernels"]:
     del kernel["resources"]
 manifest |= variant
 assert launch == {key: manifest[key] for key in launch}, launch
-assert set(launch) == {"version", "attention", "tensors", "workspace",
+assert set(launch) == {"version", "ops", "sizes", "tensors", "values", "workspace",
                        "kernels"}, launch

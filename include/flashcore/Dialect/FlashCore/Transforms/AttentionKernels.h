@@ -18,11 +18,16 @@
 
 namespace mlir::flashcore {
 
-/// How many parts the keys of a query tile are split into: `count` times
-/// ceil(dim / tile) of each factor, of sizes that are known at run time only.
+/// How many parts the keys of a query tile are split into.
 struct KeyParts {
-  int64_t count = 1;
-  SmallVector<GridFactor> factors;
+  /// A factor that sizes decide, and the size that it is of.
+  struct Factor {
+    Dim size;
+    SizeFormula parts;
+  };
+
+  int64_t count = 1; ///< the product of all factors that no size changes
+  SmallVector<Factor> factors;
   /// One part that the merge must make what it makes of several.
   bool isMerged = false;
 
@@ -31,9 +36,7 @@ struct KeyParts {
   std::optional<int64_t> getKnown() const {
     return factors.empty() ? std::optional(count) : std::nullopt;
   }
-  /// Their number, of sizes that `getSize` knows.
-  OpFoldResult getNumber(ImplicitLocOpBuilder &b,
-                         function_ref<OpFoldResult(Dim)> getSize) const;
+  SizeFormula getNumber() const;
 };
 
 /// How many query rows of a sequence calls have that launch a kernel: of
@@ -78,6 +81,32 @@ public:
   }
   const fcgpu::ScheduleChoice &getScoresChoice() const { return scoresChoice; }
   const KeyParts &getKeyParts() const { return keyParts; }
+
+  // What sizes decide, for host code and for the manifest:
+  /// Batch entries, or sequences that lie back to back.
+  SizeFormula getNumSequences() const;
+  /// Query rows of a sequence: of those back to back the mean, rounded up.
+  SizeFormula getMeanQueries() const;
+  /// Into how many parts a call splits keys, with `split_count = call`.
+  SizeFormula getKeySplits(fcgpu::ScheduleAttr schedule) const;
+  /// Blocks of query rows. Of sequences back to back one more for each:
+  /// Sequences.cpp.
+  SizeFormula getNumQueryBlocks(fcgpu::ScheduleAttr schedule) const;
+  SizeFormula getNumHeadGroups(fcgpu::ScheduleAttr schedule) const;
+  /// Block tiles: those of a full grid, one a block.
+  SizeFormula getNumTiles(fcgpu::ScheduleAttr schedule) const;
+  /// Blocks of the attention kernel; of a persistent one, which is right for
+  /// any number of blocks, as many as the device has room for.
+  SizeFormula getGrid(fcgpu::ScheduleAttr schedule) const;
+  SizeFormula getScoresGrid() const;
+  SizeFormula getSoftmaxGrid() const;
+  SizeFormula getAppendGrid() const;
+  /// Query rows of all heads: blocks of the merge.
+  static SizeFormula getRows();
+  /// The parts of the workspace, in bytes: a copy of query, and behind it what
+  /// LSE is rounded by, and the partial results, or scores and P.
+  SmallVector<SizeFormula> getWorkspace() const;
+
   /// Whether the kernel that writes LSE leaves that of scores what rounding
   /// took of it.
   bool keepsLseRest() const { return keepsRest; }
@@ -90,28 +119,23 @@ public:
     return fcgpu::getTileColumns(*getExtent(Dim::HeadDimV));
   }
 
-  /// `fcgpu.kernel` of the attention kernel, whose grid is the product of
-  /// ceil(seqlen_q / block_m), heads_q / head_group, batch and key parts: of a
-  /// persistent one at most max_blocks_per_sm blocks an SM are launched.
+  /// `fcgpu.kernel` of the attention kernel.
   DictionaryAttr toDictionary(AttentionOp op, fcgpu::ScheduleAttr schedule,
                               int64_t sharedMemoryBytes) const;
   /// `fcgpu.kernel` of the merge kernel: a block of `numThreads`, with
   /// `sharedMemory` bytes, a query row.
   DictionaryAttr toMergeDictionary(MLIRContext *context, int64_t numThreads,
                                    int64_t sharedMemory) const;
-  /// `fcgpu.kernel` of the kernel of the softmax: a block of `numThreads` for
-  /// each `blockRows` rows.
-  DictionaryAttr toSoftmaxDictionary(MLIRContext *context, int64_t blockRows,
-                                     int64_t numThreads) const;
+  /// `fcgpu.kernel` of the kernel of the softmax.
+  DictionaryAttr toSoftmaxDictionary(MLIRContext *context) const;
   /// `fcgpu.kernel` of the kernel of P V: a block for each query tile.
   DictionaryAttr toValuesDictionary(AttentionOp op,
                                     fcgpu::ScheduleAttr schedule) const;
   /// `fcgpu.kernel` of the kernel of scores: a block for each tile of them.
   DictionaryAttr toScoresDictionary(AttentionOp op) const;
-  /// `fcgpu.kernel` of the kernel of the append: blocks of `numThreads` for
-  /// each `blockRows` rows of a key head, and of the queries that read it.
-  DictionaryAttr toAppendDictionary(AttentionOp op, int64_t blockRows,
-                                    int64_t numThreads) const;
+  /// `fcgpu.kernel` of the kernel of the append, a block for each kAppendRows
+  /// rows of a key head, and of the queries that read it.
+  DictionaryAttr toAppendDictionary(AttentionOp op, int64_t numThreads) const;
 
 private:
   SmallVector<KernelArgument> listScoresArguments(ScoresStage stage,
@@ -122,14 +146,14 @@ private:
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
   void addGroupMaps(KernelArgument map, int64_t rows, int64_t cols);
 
-  SmallVector<WorkspaceTerm> getWorkspace(AttentionOp op) const;
-  void setQueries(NamedAttrList &kernel, Builder b) const;
+  SizeFormula countScoreTiles(int64_t blockM, int64_t blockN) const;
+  void setCondition(NamedAttrList &kernel, Builder b) const;
 
   SmallVector<KernelArgument> arguments, mergeArguments, softmaxArguments,
       valuesArguments, scoresArguments, appendArguments;
   fcgpu::ScheduleChoice scoresChoice;
   KeyParts keyParts;
-  bool keepsRest;
+  bool isVarlen, isPaged, isTurned, keepsRest;
   QueryRange queries;
   int64_t tileKeys;
 };

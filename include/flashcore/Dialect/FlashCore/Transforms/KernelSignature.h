@@ -14,6 +14,7 @@
 #ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELSIGNATURE_H
 #define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELSIGNATURE_H
 
+#include "flashcore/Dialect/FlashCore/Transforms/SizeFormula.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OperationSupport.h"
@@ -21,39 +22,6 @@
 #include <optional>
 
 namespace mlir::flashcore {
-
-/// The extents of tensors; CuSeqlens is one more than there are Sequences, One
-/// is that of a broadcast axis. Keys in pages have the three behind Sequences
-/// in the place of SeqlenK. QueryBlocks and KeyBlocks are those of lists of
-/// blocks. KeySplits is no tensor's: hosts compute it for each call. Parts is
-/// the number of results that a flashcore.merge is given. Those behind One are
-/// the axes of tensors that no other tensor shares, as of those that a region
-/// captures.
-enum class Dim : unsigned {
-  Batch,
-  HeadsQ,
-  HeadsKV,
-  SeqlenQ,
-  SeqlenK,
-  HeadDim,
-  HeadDimV,
-  CuSeqlens,
-  Sequences,
-  Pages,
-  PageSize,
-  PagesPerSequence,
-  QueryBlocks,
-  KeyBlocks,
-  KeySplits,
-  SeqlenNew,
-  Positions,
-  RotaryPairs,
-  Parts,
-  One
-};
-/// One is no dimension of the problem.
-inline constexpr unsigned kNumDims = 19;
-StringRef stringifyDim(Dim dim);
 
 /// One tensor of the problem.
 struct KernelTensor {
@@ -105,26 +73,11 @@ struct KernelArgument {
   bool isWritten = false;
 };
 
-/// The factor ceil(dim / tile) of the number of blocks, or that and another
-/// extent.
-struct GridFactor {
-  Dim dim;
-  int64_t tile = 1;
-  std::optional<Dim> plus = {};
-};
-
 /// What of a launch does not depend on the tensors.
 struct KernelLaunch {
-  SmallVector<GridFactor> grid;
-  int64_t gridCount = 1; ///< one more factor
+  SizeFormula grid; ///< blocks
   int64_t numThreads;
   int64_t sharedMemory = 0; ///< bytes
-};
-
-/// A part of the workspace: `bytes` times the product of the factors.
-struct WorkspaceTerm {
-  int64_t bytes;
-  SmallVector<GridFactor> factors;
 };
 
 /// Tensors and extents of one problem, and what kernels of it take.
@@ -168,21 +121,24 @@ public:
   NamedAttrList describeKernel(MLIRContext *context,
                                ArrayRef<KernelArgument> arguments,
                                const KernelLaunch &launch) const;
-  /// What that of the first kernel says of the problem: tensors and dims.
+  /// What that of the first kernel says of the problem: tensors and sizes.
   NamedAttrList describeProblem(MLIRContext *context) const;
-  /// And of the workspace, if there is one.
-  static ArrayAttr describeWorkspace(MLIRContext *context,
-                                     ArrayRef<WorkspaceTerm> terms);
+  /// What a manifest calls the extent.
+  StringRef getName(Dim dim) const;
+  /// The text of a formula in a manifest.
+  std::string print(const SizeFormula &formula) const;
+  /// What host code and manifests compute for `size`, which is no tensor's,
+  /// under a name of its own.
+  void nameSize(Dim size, StringRef name);
 
 private:
   ArrayAttr describeArguments(MLIRContext *context,
                               ArrayRef<KernelArgument> arguments) const;
-  /// What a manifest calls the extent.
-  StringRef getName(Dim dim) const;
 
   SmallVector<KernelTensor> tensors;
   SmallVector<std::optional<int64_t>> extents;
   SmallVector<std::string> ownNames; ///< of the Dims behind One
+  DenseMap<unsigned, std::string> givenNames;
 };
 
 } // namespace mlir::flashcore

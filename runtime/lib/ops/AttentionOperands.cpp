@@ -1,4 +1,4 @@
-//===- BundleOperands.cpp - What a bundle's tensors must be ---------------===//
+//===- AttentionOperands.cpp - The tensors of an attention ----------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BundleOperands.h"
+#include "AttentionOperands.h"
 
 #include "flashcore/Runtime/Operands.h"
 
@@ -27,16 +27,15 @@ static std::string quote(std::string_view name) {
 namespace {
 class OperandChecker {
 public:
-  OperandChecker(const Bundle &bundle, const JsonReader &reader,
-                 Field attention, Field tensors)
-      : bundle(bundle), reader(reader), attention(attention), tensors(tensors),
-        fields(tensors.elements()) {}
+  OperandChecker(const Bundle &bundle, const JsonReader &reader, Field root)
+      : bundle(bundle), reader(reader), sizes(root["sizes"]),
+        tensors(root["tensors"]), fields(tensors.elements()) {}
 
   void check();
 
 private:
   bool has(std::string_view name) const { return bundle.findTensor(name); }
-  const auto &dims() const { return bundle.attention.dims; }
+  const auto &dims() const { return bundle.sizes; }
   Field fieldOf(const TensorSpec &tensor) const {
     return fields[static_cast<size_t>(&tensor - bundle.tensors.data())];
   }
@@ -55,7 +54,7 @@ private:
 
   const Bundle &bundle;
   const JsonReader &reader;
-  Field attention, tensors;
+  Field sizes, tensors;
   std::vector<Field> fields;
 };
 } // namespace
@@ -221,15 +220,15 @@ void OperandChecker::expectWith(std::string_view name, bool isNeeded,
 
 void OperandChecker::checkAttributes() {
   const AttentionSpec &spec = bundle.attention;
-  expectWith(operand::Rng, spec.dropout.has_value(), "attention.dropout");
+  expectWith(operand::Rng, spec.dropout.has_value(), "attributes.dropout");
   expectWith(operand::PageTable, dims().contains(PageSizeDim),
-             "attention.dims.page_size");
+             "sizes.page_size");
   expectWith(operand::Scores, spec.scoresStage.has_value(),
-             "attention.scores_stage");
+             "attributes.scores_stage");
   for (std::string_view name : {operand::RotaryCos, operand::RotarySin})
-    expectWith(name, spec.rotary.has_value(), "attention.rotary");
+    expectWith(name, spec.rotary.has_value(), "attributes.rotary");
   for (std::string_view name : {operand::BlockCounts, operand::BlockIndices})
-    expectWith(name, spec.blockSize.has_value(), "attention.block_size");
+    expectWith(name, spec.blockSize.has_value(), "attributes.block_size");
 }
 
 /// Of tensors that are as the table says.
@@ -240,36 +239,33 @@ void OperandChecker::checkSizes() {
                    " are probabilities");
   if (const TensorSpec *rng = bundle.findTensor(operand::Rng))
     if (dims().find(rng->axes.front())->second != RngWords)
-      attention["dims"][rng->axes.front()].refuse(
-          std::to_string(RngWords) + ", the words of seed and offset");
+      sizes[rng->axes.front()].refuse(std::to_string(RngWords) +
+                                      ", the words of seed and offset");
   if (spec.rotary)
-    attention["dims"][RotaryPairsDim].integer(
-        1, attention["dims"]["head_dim"].integer(1) / 2);
+    sizes[RotaryPairsDim].integer(1, sizes["head_dim"].integer(1) / 2);
 }
 
 void OperandChecker::checkSequences() {
   bool hasCuSeqlens = bundle.hasCuSeqlens();
   if (!hasCuSeqlens && dims().contains(CuSeqlensDim))
-    attention["dims"].refuse("an object without the key " +
-                             quote(CuSeqlensDim) + ", which is that of " +
-                             quote(operand::CuSeqlensQ));
+    sizes.refuse("an object without the key " + quote(CuSeqlensDim) +
+                 ", which is that of " + quote(operand::CuSeqlensQ));
   if (!reader.ok() || !hasCuSeqlens)
     return;
   if (dims().find("batch")->second.value_or(1) != 1)
-    attention["dims"]["batch"].refuse("1 or null, of sequences one after "
-                                      "another");
+    sizes["batch"].refuse("1 or null, of sequences one after "
+                          "another");
   std::optional<int64_t> entries = dims().find(CuSeqlensDim)->second;
   if (entries && *entries < 1)
-    attention["dims"][CuSeqlensDim].refuse("at least 1, one more than there "
-                                           "are sequences");
+    sizes[CuSeqlensDim].refuse("at least 1, one more than there "
+                               "are sequences");
   std::string sequences = bundle.sequencesDim();
   if (sequences.empty())
     return;
   std::optional<int64_t> count = dims().find(sequences)->second;
   if (entries && count && *count != *entries - 1)
-    attention["dims"][sequences].refuse(std::to_string(*entries - 1) +
-                                        ", one less than " +
-                                        quote(CuSeqlensDim));
+    sizes[sequences].refuse(std::to_string(*entries - 1) + ", one less than " +
+                            quote(CuSeqlensDim));
 }
 
 /// Sizes of lists of blocks, which all have the axes of the first.
@@ -277,9 +273,9 @@ void OperandChecker::checkLists() {
   bool hasSize = bundle.attention.blockSize.has_value();
   for (std::string_view name : {QueryBlocksDim, KeyBlocksDim})
     if (hasSize != dims().contains(name))
-      return attention["dims"].refuse(
-          "an object with" + std::string(hasSize ? "" : "out") + " the key " +
-          quote(name) + ", which is that of lists of blocks");
+      return sizes.refuse("an object with" + std::string(hasSize ? "" : "out") +
+                          " the key " + quote(name) +
+                          ", which is that of lists of blocks");
   const TensorSpec *first = bundle.findTensor(operand::BlockCounts);
   for (const TensorSpec &list : bundle.tensors)
     for (size_t axis = 0; first && isBlockList(list.name) && axis < 2; ++axis)
@@ -309,6 +305,6 @@ void OperandChecker::check() {
 }
 
 void flashcore::checkOperands(const Bundle &bundle, const JsonReader &reader,
-                              Field attention, Field tensors) {
-  OperandChecker(bundle, reader, attention, tensors).check();
+                              Field root) {
+  OperandChecker(bundle, reader, root).check();
 }

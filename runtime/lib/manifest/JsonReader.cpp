@@ -19,13 +19,16 @@ using nlohmann::json;
 /// What every access to a missing value yields.
 static const json nullJson;
 
-/// Names a value in a message: scalars in full, containers by their size.
+/// Names a value in a message: scalars up to a length, containers by their
+/// size.
 static std::string describe(const json &value) {
   if (value.is_object())
     return "an object of " + std::to_string(value.size()) + " keys";
   if (value.is_array())
     return "an array of " + std::to_string(value.size()) + " elements";
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  constexpr size_t most = 200;
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return text.size() > most ? text.substr(0, most) + "..." : text;
 }
 
 void JsonReader::Field::refuse(std::string_view expected,
@@ -37,6 +40,14 @@ void JsonReader::Field::refuse(std::string_view expected,
       Status::error(reader->file + ": expects " + what + " to be " +
                     std::string(expected) + ", but got " + describe(*value))
           .note(note.empty() ? std::string_view(reader->remedy) : note));
+}
+
+void JsonReader::Field::refuseKey(std::string_view key) const {
+  std::string memberPath =
+      path.empty() ? std::string(key) : path + "." + std::string(key);
+  reader->fail(Status::error(reader->file + ": expects no key '" + memberPath +
+                             "', which this version does not know")
+                   .note(reader->remedy));
 }
 
 JsonReader::Field JsonReader::Field::operator[](std::string_view key) const {

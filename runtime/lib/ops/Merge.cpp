@@ -1,0 +1,98 @@
+//===- Merge.cpp - Attentions over parts of the keys, combined ------------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "flashcore/Runtime/Merge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace flashcore;
+
+namespace {
+/// Merges rows in the precision of T.
+template <typename T> class Merger {
+public:
+  explicit Merger(const MergeInputs &inputs)
+      : inputs(inputs), sizes(inputs.outputs->geometry().sizes) {}
+
+  MergeResult run();
+
+private:
+  T outputAt(int64_t index) const {
+    return static_cast<T>(inputs.outputs->load(inputs.outputs->position(index)));
+  }
+  T lseAt(int64_t index) const {
+    return static_cast<T>(inputs.lses->load(inputs.lses->position(index)));
+  }
+  T sinkOf(int64_t row) const {
+    if (!inputs.sinks)
+      return -std::numeric_limits<T>::infinity();
+    int64_t head = row / sizes[3] % sizes[2];
+    return static_cast<T>(inputs.sinks->load(inputs.sinks->position(head)));
+  }
+  void mergeRow(int64_t row, int64_t numRows, MergeResult &result) const;
+
+  const MergeInputs &inputs;
+  const std::vector<int64_t> &sizes;
+};
+} // namespace
+
+template <typename T>
+void Merger<T>::mergeRow(int64_t row, int64_t numRows,
+                         MergeResult &result) const {
+  int64_t columns = sizes[4];
+  T largest = sinkOf(row);
+  for (int64_t part = 0; part < sizes[0]; ++part)
+    largest = std::max(largest, lseAt(part * numRows + row));
+  std::vector<T> o(static_cast<size_t>(columns));
+  T sum = 0;
+  if (largest == -std::numeric_limits<T>::infinity()) {
+    result.lse.push_back(largest);
+  } else {
+    sum = std::exp(sinkOf(row) - largest);
+    for (int64_t part = 0; part < sizes[0]; ++part) {
+      T weight = std::exp(lseAt(part * numRows + row) - largest);
+      if (weight == 0)
+        continue;
+      sum += weight;
+      for (int64_t c = 0; c < columns; ++c)
+        o[static_cast<size_t>(c)] +=
+            weight * outputAt((part * numRows + row) * columns + c);
+    }
+    result.lse.push_back(largest + std::log(sum));
+  }
+  for (T value : o)
+    result.o.push_back(sum > 0 ? value / sum : 0);
+}
+
+template <typename T> MergeResult Merger<T>::run() {
+  MergeResult result;
+  int64_t numRows = sizes[1] * sizes[2] * sizes[3];
+  for (int64_t row = 0; row < numRows; ++row)
+    mergeRow(row, numRows, result);
+  return result;
+}
+
+MergeResult flashcore::computeMerge(const MergeInputs &inputs) {
+  return Merger<double>(inputs).run();
+}
+
+MergeResult flashcore::computeMergeYardstick(const MergeInputs &inputs,
+                                             DType o) {
+  MergeResult result = Merger<float>(inputs).run();
+  const DTypeInfo &info = infoOf(o);
+  for (double &value : result.o)
+    value = info.load(info.round(value));
+  return result;
+}
+
+double flashcore::mergeFlops(const TensorGeometry &outputs) {
+  double count = 2;
+  for (int64_t size : outputs.sizes)
+    count *= static_cast<double>(size);
+  return count;
+}
