@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 using namespace flashcore;
 using Field = JsonReader::Field;
@@ -29,8 +30,8 @@ class OperandChecker {
 public:
   OperandChecker(const Bundle &bundle, const JsonReader &reader,
                  Field attention, Field tensors)
-      : bundle(bundle), reader(reader), attention(attention), tensors(tensors),
-        fields(tensors.elements()) {}
+      : bundle(bundle), reader(reader), attention(std::move(attention)),
+        tensors(std::move(tensors)), fields(this->tensors.elements()) {}
 
   void check();
 
