@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The memory of a device, and the CTAs and warps of a launch with all that the
-// checks know of them. A warp is a set of groups of lanes that stand at the same
-// instruction. What is done with them is in Machine.h.
+// checks know of them. A warp is a set of groups of lanes that stand at the
+// same instruction. What is done with them is in Machine.h.
 //
 //===----------------------------------------------------------------------===//
 
