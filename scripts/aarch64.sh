@@ -8,13 +8,14 @@
 # usage: scripts/aarch64.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/llvm.sh
 build=build/aarch64
 sysroot=$(scripts/get-sysroot.sh)
 libc=$(scripts/get-libc.sh arm64)
 
 mkdir -p "$build"
 cmake -G Ninja -S . -B "$build" --toolchain cmake/aarch64-linux-gnu.cmake -DFLASHCORE_SYSROOT="$sysroot" \
-  -DFLASHCORE_LIBC_DIR="$libc" -DCMAKE_BUILD_TYPE=Release -DFLASHCORE_STATIC_LLVM=ON -DLLVM_USE_LINKER=lld-22 \
+  -DFLASHCORE_LIBC_DIR="$libc" -DCMAKE_BUILD_TYPE=Release -DFLASHCORE_STATIC_LLVM=ON -DLLVM_USE_LINKER="lld-$llvm_version" \
   -DBUILD_TESTING=OFF -DFLASHCORE_EMU_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_Python=ON \
   -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON >"$build/configure.log" 2>&1 || { tail -n 40 "$build/configure.log" >&2; exit 1; }
 cmake --build "$build" --target flashcore flashcore-shared FlashCoreRuntime FlashCoreEmulator >"$build/build.log" ||

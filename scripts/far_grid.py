@@ -28,6 +28,7 @@ class Form:
     head_dims: tuple = (64, 128)
     dtypes: tuple = ("f16", "bf16")
     problems: tuple = tuple(PROBLEMS)
+    heads_kv: tuple = (1, 2)  # that two heads of queries read, in turn
 
 
 def _tiles(*sizes):
@@ -45,7 +46,7 @@ FORMS = {
     "splits-stale": Form(("--key-splits=3", "--row-max=stale")), "invariant": Form(("--invariance=batch",)),
     "invariant-splits": Form(("--invariance=batch", "--split-keys=128")), "key-warps": Form(_tiles(32, 32, 4, 4, 2), head_dims=(64,)),
     "key-warps-stale": Form((*_tiles(64, 16, 4, 2, 2), "--row-max=stale")), "key-warps-exact": Form((*_tiles(16, 16, 4, 4, 3), "--row-max=exact"), head_dims=(64,)),
-    "small-tiles": Form(("--block-m=16", "--block-n=16", "--num-warps=1")), "head-group": Form(("--head-group=2",)),
+    "small-tiles": Form(("--block-m=16", "--block-n=16", "--num-warps=1")), "head-group": Form(("--head-group=2",), heads_kv=(1, 1)),
     "persistent": Form(("--grid=persistent",)), "thread": Form(("--product=thread",)), "sm_80": Form(("--chip=sm_80",)),
     "sm_75": Form(("--chip=sm_75",)), "sm_70": Form(("--chip=sm_70",)), "sm_70-splits": Form(("--chip=sm_70", "--key-splits=2")),
 }  # fmt: skip
@@ -89,7 +90,9 @@ def form_runs(bundles, forms, is_whole=False):
         for j, problem in enumerate(problems):
             some = choices if is_whole else [choices[(3 * i + 5 * j) % len(choices)]]
             for k, choice in enumerate(some):
-                shape = ((1, 2, 1, 70, 300), (2, 2, 2, 33, 512))[(i + j + k) % 2] if is_whole else (1, 2, 1, 20, 272)
+                turn = (i + j + k) % 2
+                shape = ((1, 70, 300), (2, 33, 512))[turn] if is_whole else (1, 20, 272)
+                shape = (shape[0], 2, form.heads_kv[turn if is_whole else 0], *shape[1:])
                 runs += _runs(bundles, name, form.options, *choice, problem, shape)
     return runs
 

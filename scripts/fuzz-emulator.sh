@@ -4,7 +4,28 @@
 # undefined behaviour, or input that takes more than 10 s or 2 GiB, and leaves
 # that input in build/fuzz/found. Installs the runtime of libFuzzer where it is
 # missing. CXX names another Clang to use.
+# usage: scripts/fuzz-emulator.sh [MINUTES]
+#        scripts/fuzz-emulator.sh --add corpus|corpus-arguments FILE...
+#   --add: takes inputs into a corpus of runtime/emulator/fuzz, by their names
 set -euo pipefail
+if [ "${1:-}" = --add ]; then
+  archive=$(dirname "$0")/../runtime/emulator/fuzz/${2:-}.tar.gz
+  if [ $# -lt 3 ] || ! [ -e "$archive" ]; then
+    sed -n '/^# usage: /,/^#  *scripts/s/^# //p' "$0" >&2
+    exit 2
+  fi
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  mkdir "$work/corpus"
+  tar xzf "$archive" -C "$work/corpus"
+  cp -- "${@:3}" "$work/corpus"
+  # Of the same inputs always the same bytes.
+  (cd "$work/corpus" && find . -type f -printf '%P\0' | LC_ALL=C sort -z |
+    tar -c --null --verbatim-files-from --files-from=- --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r) |
+    gzip -9n >"$work/archive"
+  mv "$work/archive" "$archive"
+  exit
+fi
 cd "$(dirname "$0")/.."
 . scripts/llvm.sh
 minutes=${1:-20}
@@ -47,10 +68,11 @@ pids=()
 for target in "${targets[@]}"; do
   corpus=corpus dictionary=ptx.dict
   [ $target != Arguments ] || corpus=corpus-arguments dictionary=arguments.dict
-  # New inputs go to the work directory; the corpus is only read.
+  # New inputs go to the work directory; the corpus, which CMake has unpacked, is
+  # only read.
   mkdir -p "$build/work-$target"
   $build/fuzz/FlashCoreEmulatorFuzz$target "$build/work-$target" \
-    runtime/emulator/fuzz/$corpus -dict=runtime/emulator/fuzz/$dictionary \
+    "$build/fuzz/$corpus" -dict=runtime/emulator/fuzz/$dictionary \
     -max_total_time=$((minutes * 60)) -max_len=16384 -timeout=10 \
     -rss_limit_mb=2048 -malloc_limit_mb=16384 -print_final_stats=1 \
     -artifact_prefix=$build/found/$target- >$build/$target.log 2>&1 &

@@ -6,6 +6,7 @@
 #   DEBIAN_MIRROR: where Debian's packages come from (default http://deb.debian.org/debian)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/relink.sh
 mirrors=("${DEBIAN_MIRROR:-http://deb.debian.org/debian}" http://archive.debian.org/debian)
 version=2.31-13+deb11u11
 case ${1:-$(uname -m)} in
@@ -51,10 +52,7 @@ if ! [ -d "$root" ]; then
     }
     dpkg-deb --extract "$file" "$work/root"
   done
-  # Links are for a system that has these files as its own.
-  find "$work/root" -type l -lname '/*' -printf '%P\t%l\n' | while IFS=$'\t' read -r link target; do
-    ln -sfr "$work/root$target" "$work/root/$link"
-  done
+  relink "$work/root"
   rm -rf "$work"/root/usr/share
   mv -T "$work/root" "$root" 2>/dev/null || [ -d "$root" ] # another process was first
 fi

@@ -6,11 +6,14 @@
 #   DEBIAN_MIRROR: where Debian's packages come from (default http://deb.debian.org/debian)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/llvm.sh
+. scripts/relink.sh
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 arch=arm64
 root=$PWD/build/sysroot-$arch
 packages=(
-  libmlir-22-dev libmlir-22 llvm-22-dev llvm-22-linker-tools libllvm22 libc6 libc6-dev linux-libc-dev libcrypt-dev
+  libmlir-$llvm_version-dev libmlir-$llvm_version llvm-$llvm_version-dev llvm-$llvm_version-linker-tools libllvm$llvm_version
+  libc6 libc6-dev linux-libc-dev libcrypt-dev
   libstdc++-12-dev libstdc++6 libgcc-12-dev libgcc-s1 zlib1g-dev libzstd-dev nlohmann-json3-dev libcli11-dev
   libpython3.11-dev
 )
@@ -34,12 +37,9 @@ SOURCES
   for package in "$work"/packages/*.deb; do
     dpkg-deb --extract "$package" "$work/root"
   done
-  # Links are for a system that has these files as its own.
-  find "$work/root" -type l -lname '/*' -printf '%P\t%l\n' | while IFS=$'\t' read -r link target; do
-    ln -sfr "$work/root$target" "$work/root/$link"
-  done
-  rm -rf "$work/root/usr/share/doc" "$work/root/usr/lib/llvm-22/bin"
-  ln -s /usr/lib/llvm-22/bin "$work/root/usr/lib/llvm-22/bin"
+  relink "$work/root"
+  rm -rf "$work/root/usr/share/doc" "$work/root/usr/lib/llvm-$llvm_version/bin"
+  ln -s "$llvm/bin" "$work/root/usr/lib/llvm-$llvm_version/bin"
   mv -T "$work/root" "$root" 2>/dev/null || [ -d "$root" ] # another process was first
 fi
 echo "$root"

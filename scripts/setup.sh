@@ -21,7 +21,7 @@ explain_other_systems() {
   cat >&2 <<MESSAGE
 setup: expects Debian 12 or 13, but got $1; nothing was installed or built
 What FlashCore needs:
-  LLVM and MLIR 22.1 with their CMake packages, shared libraries, archives and tools
+  LLVM and MLIR $llvm_version.1 with their CMake packages, shared libraries, archives and tools
   clang or gcc with C++20, CMake 3.24 or newer, ninja, Python 3
   nlohmann-json 3.11, CLI11 2; zlib and zstd as archives (FLASHCORE_STATIC_LLVM only)
   GoogleTest, lit and FileCheck of LLVM (tests); ptxas of CUDA 13 (cubins)

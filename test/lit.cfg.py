@@ -77,7 +77,9 @@ else:
 # What passes say of their decisions, which builds with assertions have.
 if config.flashcore_has_debug_output:
     config.available_features.add("debug-output")
-if shutil.which("clang-tidy-22"):
+clang_tidy = shutil.which("clang-tidy", path=config.llvm_tools_dir)
+if clang_tidy:
     config.available_features.add("clang-tidy")
+    config.substitutions.append(("%clang-tidy", clang_tidy))
 if os.path.exists("/dev/nvidia0"):
     config.available_features.add("gpu")

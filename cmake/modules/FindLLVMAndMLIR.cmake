@@ -1,8 +1,9 @@
 # Finds the installed LLVM and MLIR that FlashCore builds against, and loads
-# their CMake functions. The two-part version matters: a 22.1 package refuses a
-# request for "22".
+# their CMake functions.
+include(${CMAKE_CURRENT_LIST_DIR}/LLVMVersion.cmake)
 
-find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+find_package(MLIR ${FLASHCORE_LLVM_VERSION} REQUIRED CONFIG
+  HINTS /usr/lib/llvm-${FLASHCORE_LLVM_MAJOR}/lib/cmake/mlir)
 message(STATUS "Using MLIRConfig.cmake in: ${MLIR_DIR}")
 message(STATUS "Using LLVMConfig.cmake in: ${LLVM_DIR}")
 

@@ -2,6 +2,7 @@
 # A build of the runtime alone installs a package with that component only.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+include(${CMAKE_CURRENT_LIST_DIR}/LLVMVersion.cmake)
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/FlashCore)
 configure_package_config_file(

@@ -160,7 +160,7 @@ def test_other_files(make, tmp_path):
 
 def test_an_argument_of_unknown_kind_is_refused_with_its_file_and_kernel(make):
     argument = {"kind": "color", "tensor": "q"}
-    bundle = make(kernels=[kernel("merge", [[], [], []], [argument])])
+    bundle = make(kernels=[kernel("merge", ["1", "1", "1"], [argument])])
     with pytest.raises(BundleError) as refusal:
         bundle.launches(bundle.sizes(seqlen_k=1))
     assert str(refusal.value) == (
@@ -234,7 +234,7 @@ def test_tensor_maps(make):
         {"kind": "tensor_map", "tensor": "o", "box": [1, 1, 8], "swizzle": 0, "ragged": 0},
         {"kind": "tensor_map", "tensor": "o", "box": [1, 2, 2, 8, 64], "swizzle": 128, "group": 8},
     ]
-    bundle = make(kernels=[kernel("copy", [[], [], []], arguments)])
+    bundle = make(kernels=[kernel("copy", ["1", "1", "1"], arguments)])
     (launch,) = bundle.launches(bundle.sizes(seqlen_k=130))
     assert launch.arguments == (
         TensorMap("q", (1, 64), 128), 130, "q", "o", TensorMap("o", (1, 8), 0),

@@ -226,7 +226,7 @@ def test_the_launch_that_the_ptx_says():
     ptx = flashcore.compile("b1 h2 s64 d64 f16").ptx()
     q, k, v = draw_qkv(queries=64)
     launch = describe_ptx(ptx).launch
-    assert len(launch["kernels"]) == 1 and not launch["workspace"]["bytes"]
+    assert len(launch["kernels"]) == 1 and not launch["workspace"]
     arrays = {"q": q, "k": k, "v": v, "o": numpy.zeros_like(q)}
     for tensor in launch["tensors"]:
         arrays.setdefault(tensor["name"], numpy.zeros(q.shape[:-1], numpy.float32))

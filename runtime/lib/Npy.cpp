@@ -4,35 +4,20 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The .npy format: "\x93NUMPY", two version bytes, the length of the header,
-// the header (a Python dict literal, padded so that data starts at a multiple
-// of 64), then the elements. Versions 1 to 3 are read, version 1 is written.
-// The host is little endian, as the files are.
+// See Npy.h; what stands before the data is read and written in NpyHeader.h.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/Npy.h"
+#include "../../tools/NpyHeader.h"
 #include "flashcore/Runtime/FileUtils.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <new>
 
 using namespace flashcore;
-
-/// Of a header that is none; it may have gigabytes.
-static constexpr size_t maxShownHeader = 200;
-
-static constexpr std::string_view magic("\x93NUMPY", 6);
-
-static std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + (shape.size() == 1 ? ",)" : ")");
-}
 
 namespace {
 /// An element type of a file. Bits that are integers are not converted.
@@ -61,57 +46,11 @@ static_assert(std::all_of(DTypes.begin(), DTypes.end(),
                           }),
               "what is written can be read");
 
-/// The text after 'key': in the header, or nullopt.
-static std::optional<std::string_view> findValue(std::string_view header,
-                                                 std::string_view key) {
-  size_t at = header.find("'" + std::string(key) + "'");
-  if (at == std::string_view::npos)
-    return std::nullopt;
-  at = header.find(':', at);
-  if (at == std::string_view::npos)
-    return std::nullopt;
-  at = header.find_first_not_of(' ', at + 1);
-  if (at == std::string_view::npos)
-    return std::nullopt;
-  return header.substr(at);
-}
-
-/// Reads "(1, 8, 512)"; false when malformed.
-static bool parseShape(std::string_view text, std::vector<int64_t> &shape) {
-  if (!text.starts_with('('))
-    return false;
-  size_t close = text.find(')');
-  if (close == std::string_view::npos)
-    return false;
-  std::string_view body = text.substr(1, close - 1);
-  while (true) {
-    size_t start = body.find_first_not_of(" ,");
-    if (start == std::string_view::npos)
-      return true;
-    body.remove_prefix(start);
-    int64_t size = 0;
-    auto [end, error] =
-        std::from_chars(body.data(), body.data() + body.size(), size);
-    if (error != std::errc() || size < 0)
-      return false;
-    shape.push_back(size);
-    body.remove_prefix(static_cast<size_t>(end - body.data()));
-  }
-}
-
-/// Reads the header's three keys into `array` and `isFortran`.
-static Status parseHeader(const std::string &file, std::string_view header,
-                          NpyArray &array, bool &isFortran) {
-  std::optional<std::string_view> descr = findValue(header, "descr");
-  std::optional<std::string_view> order = findValue(header, "fortran_order");
-  std::optional<std::string_view> shape = findValue(header, "shape");
-  if (!descr || !order || !shape || !descr->starts_with('\'') ||
-      !parseShape(*shape, array.shape))
-    return Status::error(file +
-                         ": expects a header with descr, fortran_order "
-                         "and shape, but got '" +
-                         std::string(header.substr(0, maxShownHeader)) + "'");
-  array.descr = descr->substr(1, descr->find('\'', 1) - 1);
+/// Takes over what the header of `file` says, if its elements are known.
+static Status takeHeader(const std::string &file, NpyHeader header,
+                         NpyArray &array) {
+  array.descr = std::move(header.descr);
+  array.shape = std::move(header.shape);
   if (array.descr == "|V2" || array.descr == "bfloat16")
     array.descr = "<V2";
   if (!findType(array.descr))
@@ -121,17 +60,7 @@ static Status parseHeader(const std::string &file, std::string_view header,
                          "'<u2', but got '" +
                          array.descr + "'")
         .note("convert the array with .astype before saving it");
-  isFortran = order->starts_with("True");
   return Status::success();
-}
-
-/// The bytes of the elements; false on overflow.
-static bool dataBytes(const NpyArray &array, int64_t &bytes) {
-  bytes = findType(array.descr)->bytes;
-  for (int64_t size : array.shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes))
-      return false;
-  return true;
 }
 
 /// Walks the packed order of `shape` and calls `visit` with the position of
@@ -186,37 +115,28 @@ StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
     return contents.status();
   std::string file = path.string();
   std::string_view rest = *contents;
-  if (!rest.starts_with(magic) || rest.size() < 10)
-    return Status::error(file + ": expects a .npy file, but the first bytes "
-                                "are not those of one");
-  unsigned version = static_cast<unsigned char>(rest[6]);
-  size_t lengthBytes = version == 1 ? 2 : 4;
-  if (version < 1 || version > 3)
-    return Status::error(file + ": expects .npy version 1 to 3, but got " +
-                         std::to_string(version));
-  uint32_t length = 0;
-  if (rest.size() >= 8 + lengthBytes)
-    std::memcpy(&length, rest.data() + 8, lengthBytes);
-  if (rest.size() < 8 + lengthBytes + length)
-    return Status::error(file + ": expects a header of " +
-                         std::to_string(length) +
-                         " bytes, but the file ends before its end");
+  auto next = [&](size_t count) {
+    std::string_view bytes = rest.substr(0, count);
+    rest.remove_prefix(bytes.size());
+    return bytes;
+  };
+  NpyHeader header;
+  if (std::string why = readNpyHeader(next, header); !why.empty())
+    return Status::error(file + ": " + why);
+  const bool isFortran = header.isFortran;
   NpyArray array;
-  bool isFortran = false;
-  if (Status status = parseHeader(file, rest.substr(8 + lengthBytes, length),
-                                  array, isFortran);
-      !status.ok())
+  if (Status status = takeHeader(file, std::move(header), array); !status.ok())
     return status;
-  rest.remove_prefix(8 + lengthBytes + length);
-  int64_t bytes = 0;
-  if (!dataBytes(array, bytes))
+  std::optional<int64_t> bytes =
+      npyBytes(array.shape, findType(array.descr)->bytes);
+  if (!bytes)
     return Status::error(file +
                          ": expects less than 2^63 bytes, but got shape " +
-                         shapeText(array.shape))
+                         npyShape(array.shape))
         .note("the file is truncated or damaged");
-  if (static_cast<int64_t>(rest.size()) != bytes)
-    return Status::error(file + ": expects " + std::to_string(bytes) +
-                         " bytes for shape " + shapeText(array.shape) +
+  if (static_cast<int64_t>(rest.size()) != *bytes)
+    return Status::error(file + ": expects " + std::to_string(*bytes) +
+                         " bytes for shape " + npyShape(array.shape) +
                          ", but got " + std::to_string(rest.size()))
         .note("the file is truncated or damaged");
   contents->erase(0, contents->size() - rest.size());
@@ -225,24 +145,14 @@ StatusOr<NpyArray> flashcore::readNpy(const std::filesystem::path &path) {
     if (isFortran)
       reverseOrder(array);
   } catch (const std::bad_alloc &) {
-    return cannotAllocate(file, bytes);
+    return cannotAllocate(file, *bytes);
   }
   return array;
 }
 
 Status flashcore::writeNpy(const std::filesystem::path &path,
                            const NpyArray &array) {
-  std::string header =
-      "{'descr': '" + array.descr +
-      "', 'fortran_order': False, 'shape': " + shapeText(array.shape) + ", }";
-  constexpr size_t prefix = 10; // magic, version, length
-  size_t total = (prefix + header.size() + 1 + 63) / 64 * 64;
-  header.append(total - prefix - header.size() - 1, ' ');
-  header += '\n';
-  std::string contents(magic);
-  contents += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
-               static_cast<char>(header.size() >> 8)};
-  contents += header;
+  std::string contents = formatNpyHeader(array.descr, array.shape);
   try {
     contents += array.data;
   } catch (const std::exception &) { // bad_alloc or length_error
@@ -368,9 +278,9 @@ StatusOr<std::string> flashcore::assignTensor(HostTensor &tensor,
   std::vector<size_t> axes = fileAxes(geometry.axes, options.layout);
   std::vector<int64_t> shape = shapeOfFile(geometry, axes);
   if (array.shape != shape)
-    return Status::error(file + ": expects shape " + shapeText(shape) +
+    return Status::error(file + ": expects shape " + npyShape(shape) +
                          " for '" + geometry.name + "', but got " +
-                         shapeText(array.shape));
+                         npyShape(array.shape));
   if (tensor.numElements() == 0)
     return std::string();
   Converter converter(type, geometry.dtype);

@@ -15,13 +15,10 @@
 #include "flashcore/Runtime/TensorSet.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace flashcore;
 using namespace flashcore::testing;
 using nlohmann::json;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 //===----------------------------------------------------------------------===//
 // Manifests

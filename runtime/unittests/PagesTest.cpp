@@ -13,13 +13,10 @@
 #include "TestBundle.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace flashcore;
 using namespace flashcore::testing;
 using nlohmann::json;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 //===----------------------------------------------------------------------===//
 // Manifests

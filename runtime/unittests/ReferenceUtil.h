@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Small tensors that a test fills by hand.
+// Small tensors that a test fills by hand, and the rules of a mask.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +14,9 @@
 #include "flashcore/Runtime/Reference.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
 
 namespace flashcore::testing {
 
@@ -59,6 +62,36 @@ struct Lengths {
   std::vector<int32_t> values;
   TensorView view;
 };
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+
+inline void expectNear(const std::vector<double> &actual,
+                       const std::vector<double> &expected,
+                       double tolerance = 1e-7) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    if (std::isinf(expected[i]))
+      EXPECT_EQ(actual[i], expected[i]) << i;
+    else
+      EXPECT_NEAR(actual[i], expected[i], tolerance) << i;
+}
+
+/// The rules of a mask for one pair, word for word from the op's description.
+inline bool isVisible(const Mask &mask, int64_t i, int64_t j, int64_t seqlenQ,
+                      int64_t seqlenK) {
+  int64_t p = i + seqlenK - seqlenQ;
+  if (mask.causal == Causal::BottomRight && j > p)
+    return false;
+  if (mask.causal == Causal::TopLeft && j > i)
+    return false;
+  if (mask.windowLeft && j < p - *mask.windowLeft)
+    return false;
+  return !mask.windowRight || j <= p + *mask.windowRight;
+}
+
+inline constexpr Causal allCausals[] = {Causal::None, Causal::BottomRight,
+                                        Causal::TopLeft};
+using Window = std::optional<int64_t>;
 
 } // namespace flashcore::testing
 

@@ -263,7 +263,7 @@ TEST_F(Tool, EndlessFiles) {
                 "cannot read '/dev/zero.npy'");
   std::filesystem::create_symlink("/dev/zero", file("zero.npy"));
   expectRefused(runAdd("", "i32[128]:poison " + file("zero.npy") + " i32:7"),
-                "it is no .npy file");
+                "expects a .npy file, but the first bytes are not");
 }
 
 TEST_F(Tool, LittleMemory) {

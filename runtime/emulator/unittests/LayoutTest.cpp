@@ -517,9 +517,20 @@ TEST(Layout, ScoresMeetTheValuesOfTheirKeys) {
           attentionShapes));
 }
 
+static std::string subtract(const std::string &score) {
+  return "sub.f32 " + score + ", " + score + ", %f12;";
+}
+/// By as much as the row has moved in whole steps: %f14 less the maximum.
+static std::string addDifference(const std::string &score) {
+  return "cvt.rpi.f32.f32 %f15, %f12; min.f32 %f16, %f14, 0f46800000;"
+         "sub.f32 %f17, %f16, %f15; add.f32 " +
+         score + ", " + score + ", %f17; mov.f32 %f14, %f17;\n";
+}
+
 /// The row maximum of two columns of each thread, of %f0 and %f1 and so on,
-/// subtracted from both.
-static std::string softmax(const std::string &mask) {
+/// which `shift` takes from both.
+static std::string softmax(const std::string &mask,
+                           std::string (*shift)(const std::string &score)) {
   std::string body = mask;
   for (int half = 0; half < 4; half += 2) {
     std::string low = "%f" + num(half), high = "%f" + num(half + 1),
@@ -532,8 +543,7 @@ static std::string softmax(const std::string &mask) {
             "mov.b32 %r30, %f12; shfl.sync.bfly.b32 %r31, %r30, 2, 31, -1;"
             "mov.b32 %f13, %r31; max.f32 %f12, %f12, %f13;\n";
     for (const std::string &s : {low, high, low2, high2})
-      body += "sub.f32 " + s + ", " + s + ", %f12; ex2.approx.f32 " + s + ", " +
-              s + ";\n";
+      body += shift(s) + "ex2.approx.f32 " + s + ", " + s + ";\n";
   }
   return body;
 }
@@ -544,11 +554,32 @@ TEST(Layout, SoftmaxKeepsRowAndKey) {
                        "setp.gt.u32 %p0, %r60, %r61;"
                        "selp.f32 %f1, %f1, 0fFF800000, %p0;"
                        "mov.f32 %f4, 0fFF800000; mov.f32 %f5, %f4;\n";
-  for (const std::string &mask : {std::string(), causal}) {
-    std::string body = scores(0) + softmax(mask);
-    expectClean(run(body + output(0, packScores), attentionShapes));
-    expectMismatch(run(body + output(16, packScores), attentionShapes));
-  }
+  for (auto shift : {subtract, addDifference})
+    for (const std::string &mask : {std::string(), causal}) {
+      std::string body =
+          "mov.f32 %f14, 0f00000000;\n" + scores(0) + softmax(mask, shift);
+      expectClean(run(body + output(0, packScores), attentionShapes));
+      expectMismatch(run(body + output(16, packScores), attentionShapes));
+    }
+}
+
+TEST(Layout, ValuesOfOtherColumnsAndOfOneOtherKey) {
+  // Odd keys are read one chunk of columns further, and key 7 in the row of key
+  // 6: the columns move at each k, the keys all but once.
+  std::string load = addressOf(2, 0, 8, 64, true) +
+                     "setp.eq.u32 %p0, %r61, 6; selp.b32 %r63, 16, 144, %p0;"
+                     "cvt.u64.u32 %d0, %r63; add.u64 %d0, %at, %d0;"
+                     "ld.global.b16 %h0, [%at]; ld.global.b16 %h1, [%d0];"
+                     "mov.b32 %r4, {%h0, %h1};\n";
+  std::string body = scores(0) + packScores + load +
+                     loadTransposed(5, 2, 8, 8, 64) +
+                     "mov.f32 %f8, 0f00000000; mov.f32 %f9, %f8;"
+                     "mov.f32 %f10, %f8; mov.f32 %f11, %f8;\n" +
+                     mma("%f8,%f9,%f10,%f11", "%r0,%r1,%r2,%r3", "%r4,%r5");
+  expectMismatch(run(body, attentionShapes),
+                 "multiplies 'p1'[7,:], row 0 of A at k = 7 (register %r0, "
+                 "lane 3), by 'p2'[6,:], column 0 of B at k = 7 (register %r4, "
+                 "lane 3)");
 }
 
 TEST(Layout, OneMistakeIsReportedOnce) {

@@ -309,18 +309,22 @@ TEST_F(Tool, RefusesFilesItCannotRead) {
   std::filesystem::create_directory(file("folder.npy"));
   expectRefused(input("folder.npy"), "it is a folder");
   write("text.npy", "no numbers at all");
-  expectRefused(input("text.npy"), "it is no .npy file");
+  expectRefused(input("text.npy"),
+                "expects a .npy file, but the first bytes are not");
   expectClean(runAdd("--out 1=" + file("good.npy")));
   std::string good = read(file("good.npy"));
   write("cut.npy", good.substr(0, good.size() - 1));
   expectRefused(input("cut.npy"), "expects 512 bytes of data, but got 511");
   write("header.npy", good.substr(0, 40));
-  expectRefused(input("header.npy"), "its header is cut off");
+  expectRefused(input("header.npy"),
+                "expects a header of 118 bytes, but the file ends");
   for (const char *shape : {"(-1,) ", "((1,))", "(1x,) ", "(.1,) "}) {
     std::string text = good;
     text.replace(text.find("(128,)"), 6, shape);
     write("shape.npy", text);
-    expectRefused(input("shape.npy"), "its header is malformed");
+    expectRefused(input("shape.npy"),
+                  "expects a header with descr, fortran_order and shape, but "
+                  "got '{");
   }
   std::string odd = good;
   odd.replace(odd.find("<i4"), 3, "<c8");

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 using namespace flashcore;
 using Field = JsonReader::Field;

@@ -488,14 +488,12 @@ void KernelBuilder::buildWarpTile(KernelFrame &frame, PartialResults partials,
     rest = slice(rest, entry, headQ, firstRow, rows);
   SmallVector<Value> place = getTileOperands(headQ, row);
   auto tiled = AttentionOp::create(b, q, k, v, o, lse);
-  auto give = [&](MutableOperandRange operand, Value value) {
-    if (value)
-      operand.assign(value);
-  };
   auto giveWhole = [&](MutableOperandRange operand, StringRef name) {
-    give(operand, frame.findTensor(name));
+    if (Value tensor = frame.findTensor(name))
+      operand.assign(tensor);
   };
-  give(tiled.getLseRestMutable(), rest);
+  if (rest)
+    tiled.getLseRestMutable().assign(rest);
   // Of a part of the keys it is for the merge.
   if (!isSplit())
     giveWhole(tiled.getSinkLogitsMutable(), "sink_logits");

@@ -339,6 +339,11 @@ static bool summarizeStretch(const FragmentLabels &labels,
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Positions of axes, -1 for none.
+struct FragmentAxes {
+  int k = -1, row = -1;
+};
+
 /// The components of each element of a fragment on each of its axes.
 class FragmentGrid {
 public:
@@ -355,7 +360,7 @@ private:
   void addElement(Label label, unsigned row, unsigned k,
                   const TensorTable &tensors);
   unsigned countSteps(unsigned axis, bool alongK) const;
-  int busiestAxis(bool alongK, int except) const;
+  FragmentAxes findAxes() const;
   Component commonAt(unsigned axis, unsigned k, unsigned &row) const;
   void summarizeProducts(unsigned axis, bool hasRows,
                          FragmentSummary &out) const;
@@ -413,16 +418,27 @@ unsigned FragmentGrid::countSteps(unsigned axis, bool alongK) const {
   return count;
 }
 
-int FragmentGrid::busiestAxis(bool alongK, int except) const {
-  int best = -1;
-  unsigned most = 0;
+/// The axis of the products and that of the rows: the two that explain most of
+/// the steps. One that moves in both directions, as that of the rows does where
+/// each k was read at other rows, leaves k to another that moves along it.
+FragmentAxes FragmentGrid::findAxes() const {
+  // Shares of the possible steps: depth / 2 in each row, rows - 1 at each k.
+  unsigned alongK[TensorTable::maxAxes], alongRows[TensorTable::maxAxes];
   for (unsigned axis = 0; axis < numAxes; ++axis) {
-    unsigned steps = countSteps(axis, alongK);
-    if (static_cast<int>(axis) != except && steps > most) {
-      best = static_cast<int>(axis);
-      most = steps;
-    }
+    alongK[axis] = 2 * (rows - 1) * countSteps(axis, /*alongK=*/true);
+    alongRows[axis] = rows * countSteps(axis, /*alongK=*/false);
   }
+  FragmentAxes best;
+  unsigned most = 0;
+  const int count = static_cast<int>(numAxes);
+  for (int k = 0; k < count; ++k)
+    for (int row = -1; row < count && alongK[k]; ++row) {
+      const unsigned sum = alongK[k] + (row < 0 ? 0 : alongRows[row]);
+      if (row == k || sum <= most)
+        continue;
+      most = sum;
+      best = {k, row};
+    }
   return best;
 }
 
@@ -496,10 +512,9 @@ void FragmentGrid::summarizeRows(unsigned axis, FragmentSummary &out) const {
 
 FragmentSummary FragmentGrid::summarize() const {
   FragmentSummary out;
-  int k = isUniform ? busiestAxis(/*alongK=*/true, -1) : -1;
+  const auto [k, row] = isUniform ? findAxes() : FragmentAxes();
   if (k < 0)
     return out;
-  int row = busiestAxis(/*alongK=*/false, k);
   out.isLabelled = true;
   out.kDim = dims[k];
   summarizeProducts(static_cast<unsigned>(k), row >= 0, out);

@@ -132,17 +132,15 @@ static bool isFloat16(AluOp op) {
   return isBetween(op, AluOp::AddF16, AluOp::TanhBF16x2);
 }
 
+bool flashcore::emu::isAddition(AluOp op) {
+  return op == AluOp::AddF32 || op == AluOp::AddF32Ftz ||
+         op == AluOp::AddF32Rnd;
+}
+
 bool flashcore::emu::isReduction(AluOp op) {
-  switch (op) {
-  case AluOp::AddF32:
-  case AluOp::AddF32Ftz:
-  case AluOp::AddF32Rnd:
-    return true;
-  default:
-    return isBetween(op, AluOp::MinF32, AluOp::MaxNanF32Ftz) ||
-           isBetween(op, AluOp::AddF16, AluOp::AddBF16x2) ||
-           isBetween(op, AluOp::MinF16, AluOp::MaxNanBF16x2);
-  }
+  return isAddition(op) || isBetween(op, AluOp::MinF32, AluOp::MaxNanF32Ftz) ||
+         isBetween(op, AluOp::AddF16, AluOp::AddBF16x2) ||
+         isBetween(op, AluOp::MinF16, AluOp::MaxNanBF16x2);
 }
 
 /// A byte permutation that moves whole halves, with a constant selector.
@@ -435,7 +433,7 @@ std::vector<bool> LabelSlicer::findScaled(const std::vector<bool> &products) {
   std::vector<bool> scaled(wanted.size(), false), isConstant(wanted.size());
   for (const FrameConstant &constant : program.constants)
     isConstant[constant.granule] = true;
-  std::vector<bool> reduced = findReduced(program, wanted);
+  std::vector<bool> reduced = findReduced(program, products);
   auto isFactor = [&](uint32_t granule) {
     return reduced[granule] || products[granule];
   };
@@ -579,12 +577,11 @@ LabelPlan LabelSlicer::run() {
     if (op.numSteps == 0)
       op.action = LabelAction::None;
   }
+  if (!plan.isEmpty())
+    planReductions(program, products, plan);
   return std::move(plan);
 }
 
 LabelPlan flashcore::emu::planLabels(const Program &program) {
-  LabelPlan plan = LabelSlicer(program).run();
-  if (!plan.isEmpty())
-    planReductions(program, plan);
-  return plan;
+  return LabelSlicer(program).run();
 }

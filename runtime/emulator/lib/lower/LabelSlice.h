@@ -79,18 +79,21 @@ struct LabelPlan {
 LabelPlan planLabels(const Program &program);
 
 /// The granules that hold what shfl brought from other lanes, summed up,
-/// maximised, scaled and moved, but not put together with anything that is
-/// `labelled` (ReductionSlice.cpp).
+/// maximised, scaled and moved, but not put together with any of the
+/// `products` of an mma (ReductionSlice.cpp).
 std::vector<bool> findReduced(const Program &program,
-                              const std::vector<bool> &labelled);
+                              const std::vector<bool> &products);
 /// How many sources of an instruction that hands on what is reduced may be so;
 /// none of another.
 unsigned numReducedSources(const Inst &inst);
 /// Adds what is reduced over lanes to a plan of labels.
-void planReductions(const Program &program, LabelPlan &plan);
+void planReductions(const Program &program, const std::vector<bool> &products,
+                    LabelPlan &plan);
 
 /// Element-wise arithmetic of f32.
 bool isFloat32(AluOp op);
+/// Addition of f32.
+bool isAddition(AluOp op);
 /// Whether the result stands for all its operands together: a sum or a maximum.
 bool isReduction(AluOp op);
 

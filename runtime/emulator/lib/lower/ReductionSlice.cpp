@@ -19,9 +19,9 @@ using namespace flashcore::emu;
 namespace {
 class ReductionSlicer {
 public:
-  ReductionSlicer(const Program &program, const std::vector<bool> &labelled)
-      : program(program), isLabelled(labelled), isReduced(labelled.size()),
-        isNeeded(labelled.size()) {
+  ReductionSlicer(const Program &program, const std::vector<bool> &products)
+      : program(program), isProduct(products), isReduced(products.size()),
+        isNeeded(products.size()) {
     findReduced();
   }
   void plan(LabelPlan &plan);
@@ -31,13 +31,15 @@ private:
   const uint32_t *operandsOf(const Inst &inst) const {
     return program.operands.data() + inst.firstOperand;
   }
+  bool joinsProduct(const Inst &inst) const;
   bool isUse(const Inst &inst) const;
+  bool isShift(const Inst &inst) const;
   bool isAnyReduced(const Inst &inst) const;
   void findReduced();
   void findNeeded();
 
   const Program &program;
-  const std::vector<bool> &isLabelled;
+  const std::vector<bool> &isProduct;
   std::vector<bool> isReduced, isNeeded;
 };
 } // namespace
@@ -47,7 +49,13 @@ unsigned flashcore::emu::numReducedSources(const Inst &inst) {
     return 0;
   if (inst.op == AluOp::SelpB32)
     return 2;
-  return isFloat32(inst.op) || inst.op == AluOp::MovB32 ? inst.numSrcs : 0;
+  // To a whole number, as a maximum that moves in steps is.
+  const bool isRounding = inst.op == AluOp::Convert &&
+                          inst.conversion->from == ScalarType::F32 &&
+                          inst.conversion->to == ScalarType::F32;
+  return isFloat32(inst.op) || isRounding || inst.op == AluOp::MovB32
+             ? inst.numSrcs
+             : 0;
 }
 
 bool ReductionSlicer::isAnyReduced(const Inst &inst) const {
@@ -56,17 +64,31 @@ bool ReductionSlicer::isAnyReduced(const Inst &inst) const {
                      [&](uint32_t granule) { return isReduced[granule]; });
 }
 
-/// Arithmetic on something reduced and something that is not and has a label,
-/// or is scaled in place.
+/// Whether one source is reduced and another is a product that is not.
+bool ReductionSlicer::joinsProduct(const Inst &inst) const {
+  const uint32_t *ops = operandsOf(inst) + 1;
+  return isAnyReduced(inst) &&
+         std::any_of(ops, ops + numReducedSources(inst), [&](uint32_t granule) {
+           return !isReduced[granule] && isProduct[granule];
+         });
+}
+
+/// Arithmetic on something reduced and a product, or something that is scaled
+/// in place.
 bool ReductionSlicer::isUse(const Inst &inst) const {
   const uint32_t *ops = operandsOf(inst);
-  return inst.kind == InstKind::Alu && isFloat32(inst.op) &&
-         !isReduction(inst.op) && isAnyReduced(inst) &&
-         std::any_of(ops + 1, ops + 1 + numReducedSources(inst),
-                     [&](uint32_t granule) {
-                       return !isReduced[granule] &&
-                              (isLabelled[granule] || granule == ops[0]);
-                     });
+  if (inst.kind != InstKind::Alu || !isFloat32(inst.op) || isReduction(inst.op))
+    return false;
+  const bool isInPlace =
+      !isReduced[ops[0]] && isAnyReduced(inst) &&
+      std::count(ops + 1, ops + 1 + numReducedSources(inst), ops[0]);
+  return isInPlace || joinsProduct(inst);
+}
+
+/// The same by an addition, which is no sum of products then.
+bool ReductionSlicer::isShift(const Inst &inst) const {
+  return inst.kind == InstKind::Alu && isAddition(inst.op) &&
+         joinsProduct(inst);
 }
 
 void ReductionSlicer::findReduced() {
@@ -74,7 +96,8 @@ void ReductionSlicer::findReduced() {
     changed = false;
     for (const Inst &inst : program.code) {
       uint32_t to =
-          inst.kind == InstKind::Shuffle || (isAnyReduced(inst) && !isUse(inst))
+          inst.kind == InstKind::Shuffle ||
+                  (isAnyReduced(inst) && !isUse(inst) && !isShift(inst))
               ? *operandsOf(inst)
               : sinkGranule;
       changed |= to != sinkGranule && !isReduced[to];
@@ -101,6 +124,10 @@ void ReductionSlicer::findNeeded() {
 }
 
 void ReductionSlicer::plan(LabelPlan &plan) {
+  for (size_t pc = 0; pc < program.code.size(); ++pc)
+    if (LabelAction &action = plan.ops[pc].action;
+        action == LabelAction::MergeSum && isShift(program.code[pc]))
+      action = LabelAction::Merge;
   findNeeded();
   plan.reductions.assign(plan.slots.size(), noSlot);
   for (size_t granule = 0; granule < isNeeded.size(); ++granule)
@@ -119,20 +146,23 @@ void ReductionSlicer::plan(LabelPlan &plan) {
     if (isUse(inst))
       plan.ops[pc].reduction = ReductionAction::Use;
     else if (isWritten && inst.kind != InstKind::Shuffle)
-      plan.ops[pc].reduction = numReducedSources(inst) ? ReductionAction::Carry
-                                                       : ReductionAction::Clear;
+      plan.ops[pc].reduction = numReducedSources(inst) && !isShift(inst)
+                                   ? ReductionAction::Carry
+                                   : ReductionAction::Clear;
   }
 }
 
 std::vector<bool>
 flashcore::emu::findReduced(const Program &program,
-                            const std::vector<bool> &labelled) {
-  return ReductionSlicer(program, labelled).reduced();
+                            const std::vector<bool> &products) {
+  return ReductionSlicer(program, products).reduced();
 }
 
-void flashcore::emu::planReductions(const Program &program, LabelPlan &plan) {
+void flashcore::emu::planReductions(const Program &program,
+                                    const std::vector<bool> &products,
+                                    LabelPlan &plan) {
   std::vector<bool> labelled(plan.slots.size());
-  std::transform(plan.slots.begin(), plan.slots.end(), labelled.begin(),
-                 [](uint32_t slot) { return slot != noSlot; });
+  for (size_t granule = 0; granule < labelled.size(); ++granule)
+    labelled[granule] = products[granule] && plan.slots[granule] != noSlot;
   ReductionSlicer(program, labelled).plan(plan);
 }
