@@ -334,7 +334,7 @@ struct DistributePass final
       getOperation()->setAttr(kPTXVersionAttrName,
                               b.getI64IntegerAttr(context.ptxVersion));
     getOperation().walk([](Operation *op) {
-      op->removeAttr(kLayoutAttrName);
+      op->removeAttr(kHomeAttrName);
       op->removeAttr(kBlockTilesAttrName);
     });
   }

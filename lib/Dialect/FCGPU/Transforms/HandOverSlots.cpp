@@ -157,7 +157,7 @@ struct HandOverSlotsPass final
   /// The last op by which `read` needs its tile: itself or, where products take
   /// it from its slot, the last of them, or the last wait for one.
   static FailureOr<Operation *> getLastUse(ReadOp read) {
-    if (!read.getInPlace())
+    if (!read.isInPlace())
       return read.getOperation();
     Operation *last = nullptr;
     for (Operation *user : read->getUsers()) {
@@ -238,7 +238,7 @@ struct HandOverSlotsPass final
   LogicalResult checkReads(bool hasRoles) {
     WalkResult result = getOperation().walk([&](ReadOp read) {
       bool isPlain = read.getRing().getType().isPlain();
-      if (hasRoles ? read.getInPlace() : !read.getInPlace() || isPlain)
+      if (hasRoles ? read.isInPlace() : !read.isInPlace() || isPlain)
         return WalkResult::advance();
       if (hasRoles)
         read.emitOpError("reads a ring that is handed over, but not in place");

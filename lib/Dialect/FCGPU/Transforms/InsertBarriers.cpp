@@ -195,7 +195,7 @@ struct InsertBarriersPass final
   void materialize(ArrayRef<RingSync> syncs, ArrayRef<Operation *> ops) {
     for (auto [sync, op] : llvm::zip_equal(syncs, ops)) {
       OpBuilder b(op);
-      if (sync.waitInFlight) {
+      if (sync.waitInFlight && hasGroups) {
         WaitCopiesOp::create(b, op->getLoc(), *sync.waitInFlight);
         ++numWaits;
       }
@@ -255,7 +255,9 @@ struct InsertBarriersPass final
     rings.clear();
     scopes.clear();
     unknownTile.clear();
-    hasExchange = false;
+    hasExchange = hasGroups = false;
+    // What goes by way of registers is there when the copy ends.
+    forall.walk([&](CopyOp copy) { hasGroups |= !copy.getViaRegisters(); });
     if (failed(findScopes(forall)))
       return failure();
     RingProgram program;
@@ -281,6 +283,8 @@ struct InsertBarriersPass final
     materialize(plan.before, before);
     materialize(plan.body, body);
     materialize(plan.after, after);
+    if (!hasGroups)
+      forall.walk([](CommitCopiesOp commit) { commit.erase(); });
     return success();
   }
 
@@ -312,5 +316,8 @@ struct InsertBarriersPass final
   DenseMap<Value, CopyScope> scopes;
   DenseMap<Value, Value> unknownTile;
   bool hasExchange = false;
+  /// Whether some copies are asynchronous, so that groups of them are waited
+  /// for.
+  bool hasGroups = false;
 };
 } // namespace

@@ -119,7 +119,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     %tile = fcgpu.read %ring[%c0]
-        {fcgpu.layout = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>}
+        {fcgpu.home = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>}
         : <2x16x16xf16> -> vector<16x16xf16>
     // expected-error @below {{failed to legalize operation 'vector.transfer_write' that was explicitly marked illegal}}
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}

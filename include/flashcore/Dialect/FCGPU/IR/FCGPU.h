@@ -38,7 +38,8 @@ inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kBlockTilesAttrName = "fcgpu.block_tiles";
 inline constexpr StringLiteral kOverlapAttrName = "fcgpu.overlap";
 inline constexpr StringLiteral kPairedAttrName = "fcgpu.paired";
-inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
+inline constexpr StringLiteral kHomeAttrName = "fcgpu.home";
+inline constexpr StringLiteral kProductAttrName = "fcgpu.product";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";
 
