@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "Preconditions.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -369,6 +370,8 @@ struct AssignLayoutsPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
+    if (failed(checkReached(func, Reached::Rings)))
+      return signalPassFailure();
     StringRef chip = Launch::get(func).chip;
     const auto *target = flashcore::lookupTarget(chip);
     if (!target) {

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HandoverProof.h"
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
@@ -253,6 +254,8 @@ struct HandOverSlotsPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     acquired.clear();
     bool hasRoles = hasProducer(getOperation());
     if (failed(checkReads(hasRoles)))

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Analysis/RingHazards.h"
@@ -292,6 +293,8 @@ struct InsertBarriersPass final
     // Slots that a role of its own fills change hands by mbarriers.
     if (!isOurKernel(getOperation()) || hasProducer(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Slots)))
+      return signalPassFailure();
     WalkResult outside = getOperation().walk([](Operation *op) {
       if (!isRingOp(op) || op->getParentOfType<scf::ForallOp>())
         return WalkResult::advance();

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -348,6 +349,8 @@ struct PromoteSharedPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
+    if (failed(checkReached(func, Reached::Tiles)))
+      return signalPassFailure();
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {

@@ -196,7 +196,7 @@ gpu.module @kernels {
     // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
     %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %a, %a : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf16>
+        %a, %a, %a {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf16>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf16>, memref<16x16xf16>
     gpu.return

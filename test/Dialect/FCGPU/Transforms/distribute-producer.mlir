@@ -61,7 +61,7 @@ gpu.module @kernels {
       scf.for %i = %c0 to %n step %c1 {
         fcgpu.acquire %ring[%i] to read : !ring
         %b = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
-        %s = vector.contract #product %b, %b, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        %s = vector.contract #product %b, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
         fcgpu.release %ring[%i] : !ring
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}

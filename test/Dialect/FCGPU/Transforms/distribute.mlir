@@ -72,7 +72,7 @@ gpu.module @kernels {
     %k = fcgpu.read %k_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %q, %k, %zero : !tile, !tile into !acc
+        %q, %k, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -117,7 +117,7 @@ gpu.module @kernels {
     %v = fcgpu.read %v_ring[%c0] {fcgpu.home = #column} : !ring -> !tile
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %zero : !tile, !tile into !acc
+        %p, %v, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -170,11 +170,11 @@ gpu.module @kernels {
     %v = fcgpu.read %v_ring[%c0] {fcgpu.home = #column} : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %k, %k, %zero : !tile, !tile into !acc
+        %k, %k, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     %p = arith.truncf %s : !acc to !tile
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %zero : !tile, !tile into !acc
+        %p, %v, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -206,7 +206,7 @@ gpu.module @kernels {
     %b = arith.constant dense<2.0> : vector<16x16xf16>
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %b, %zero : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
+        %a, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<32x16xf32>, memref<32x16xf32>
     gpu.return
@@ -243,7 +243,7 @@ gpu.module @kernels {
     %a = arith.constant dense<1.0> : vector<16x32xf16>
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %a, %zero : vector<16x32xf16>, vector<16x32xf16> into vector<16x16xf32>
+        %a, %a, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x32xf16>, vector<16x32xf16> into vector<16x16xf32>
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
@@ -503,7 +503,7 @@ gpu.module @kernels {
     %k = fcgpu.read %k_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %q, %k, %zero : !tile, !tile into !acc
+        %q, %k, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -547,7 +547,7 @@ gpu.module @kernels {
         : !ring -> vector<16x24xbf16>
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %zero : vector<16x16xbf16>, vector<16x24xbf16> into !acc
+        %p, %v, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xbf16>, vector<16x24xbf16> into !acc
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x24xf32>
     gpu.return

@@ -49,6 +49,12 @@ inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
 }
 
+/// Whether an op of a kernel is still to be written on tiles: it carries the
+/// schedule by which that is done.
+inline bool awaitsTiles(Operation *op) {
+  return op->hasAttr(kScheduleAttrName);
+}
+
 /// The PTX ISA, times ten, that the instructions of the kernels in `module`
 /// need, by their `fcgpu.ptx_version`; 0 if none has one.
 unsigned getNeededPTXVersion(Operation *module);

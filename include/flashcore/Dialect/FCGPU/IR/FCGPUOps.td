@@ -503,7 +503,8 @@ def FCGPU_SkipUnlessOp : FCGPU_Op<"skip_unless", [
     because masks hide all that it adds. A pass may drop the op wherever it
     stands. flashcore-skip-hidden-tiles makes a branch of it where it stands in the
     body of an `scf.for`, the condition is known in front of the branch, and
-    nothing in the branch has an effect besides its results; all others it drops.
+    nothing in the branch has an effect besides its results; all others it drops, as
+    flashcore-distribute does.
 
     ```mlir
     fcgpu.skip_unless %sees_a_key
