@@ -27,7 +27,7 @@ SharedRing mlir::flashcore::getTileRing(const AttentionProblem &problem,
   SharedRing ring;
   ring.scope = staging.ring;
   ring.numStages = staging.slots;
-  ring.hasPanels = staging.inPlace && staging.layout == RingLayout::Panels;
+  ring.hasPanels = staging.isInPlace() && staging.layout == RingLayout::Panels;
   // O changes no hands: who writes it lets it be copied.
   ring.isHandedOver = choice.hasProducer() && role != TileRole::Output;
   if (staging.layout == RingLayout::Padded)

@@ -19,8 +19,8 @@ using namespace mlir::fcgpu;
 
 bool TileStaging::operator==(const TileStaging &other) const {
   auto tie = [](const TileStaging &s) {
-    return std::tie(s.copy, s.ring, s.slots, s.number, s.kept, s.inPlace,
-                    s.group, s.layout);
+    return std::tie(s.copy, s.ring, s.slots, s.number, s.kept, s.home, s.group,
+                    s.layout, s.viaRegisters);
   };
   return tie(*this) == tie(other);
 }
@@ -53,14 +53,15 @@ TileStaging mlir::flashcore::chooseStaging(const ScheduleChoice &schedule,
   bool isAlone = schedule.keyWarps > 1;
   TileStaging staging;
   staging.ring = isAlone ? CopyScope::Warp : CopyScope::Block;
-  staging.inPlace = schedule.multipliesInPlace();
+  staging.home = schedule.multipliesInPlace() ? Home::Shared : Home::Registers;
   staging.layout = schedule.getTileLayout();
+  staging.viaRegisters = schedule.copies == CopyPath::Registers;
   staging.group = getGroupRows(schedule, role, cols, pageSize);
   if (role == TileRole::Query || role == TileRole::Output) {
     staging.copy = CopyScope::Warp;
     staging.number = TileNumber::Holder;
     staging.slots = isAlone ? 1 : schedule.getNumHolders();
-    staging.kept = staging.inPlace ? 0 : schedule.getKeptQueryColumns(cols);
+    staging.kept = staging.isInPlace() ? 0 : schedule.getKeptQueryColumns(cols);
     return staging;
   }
   staging.number = TileNumber::Turn;

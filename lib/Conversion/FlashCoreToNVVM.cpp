@@ -39,6 +39,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
 #include "mlir/Pass/PassManager.h"
@@ -126,6 +127,22 @@ struct FlashCoreToNVVMPass final
           memref::CastOp::create(b, op.getLoc(), op.getType(), base).getDest());
       op.erase();
     }
+  }
+
+  /// Whether nothing is left of warps and their tiles.
+  LogicalResult checkPrecondition() {
+    WalkResult result = getOperation().walk([](Operation *op) {
+      bool isOfThreads =
+          isa<gpu::GPUFuncOp>(op) ||
+          (!isa_and_nonnull<fcgpu::FCGPUDialect>(op->getDialect()) &&
+           !isa<scf::ForallOp>(op) && !fcgpu::awaitsTiles(op));
+      if (isOfThreads)
+        return WalkResult::advance();
+      op->emitOpError("expects threads in the place of warps and their tiles; "
+                      "run flashcore-distribute first");
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
   }
 
   /// Whether the kernels' chip has tanh.approx.
@@ -302,6 +319,8 @@ struct FlashCoreToNVVMPass final
     };
     if (llvm::none_of(getOperation().getOps<gpu::GPUFuncOp>(), isOurs))
       return;
+    if (failed(checkPrecondition()))
+      return signalPassFailure();
     nameSharedMemory();
     if (failed(expand()) || failed(convert()))
       return signalPassFailure();

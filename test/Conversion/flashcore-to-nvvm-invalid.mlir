@@ -7,7 +7,7 @@
 gpu.module @kernels {
   gpu.func @tile_level_op_is_left()
       kernel attributes {fcgpu.schedule = #schedule} {
-    // expected-error @below {{'fcgpu.commit_copies' op cannot be lowered to the LLVM or NVVM dialect}}
+    // expected-error @below {{'fcgpu.commit_copies' op expects threads in the place of warps and their tiles; run flashcore-distribute first}}
     fcgpu.commit_copies
     gpu.return
   }

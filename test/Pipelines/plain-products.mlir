@@ -13,10 +13,10 @@
 // CHECK:         %[[K:.+]] = fcgpu.alloc_ring : <2x64x64xf16, plain>
 // CHECK:         %[[Q:.+]] = fcgpu.alloc_ring : <4x16x64xf16, plain>
 // CHECK:         scf.for
-// CHECK:           %[[KT:.+]] = fcgpu.read %[[K]][%{{.+}}] in_place
-// CHECK-NEXT:      %[[QT:.+]] = fcgpu.read %[[Q]][%{{.+}}] in_place
+// CHECK:           %[[KT:.+]] = fcgpu.read %[[K]][%{{.+}}] {fcgpu.home = #fcgpu.shared}
+// CHECK-NEXT:      %[[QT:.+]] = fcgpu.read %[[Q]][%{{.+}}] {fcgpu.home = #fcgpu.shared}
 // CHECK:           vector.contract {{.+}} %[[QT]], %[[KT]]
-// CHECK:           fcgpu.read %[[V]][%{{.+}}] in_place
+// CHECK:           fcgpu.read %[[V]][%{{.+}}] {fcgpu.home = #fcgpu.shared}
 // CHECK-LABEL: phase 5
 // CHECK:         scf.for %
 // CHECK:           fcgpu.wait_copies in_flight(0)

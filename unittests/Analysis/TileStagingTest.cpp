@@ -27,16 +27,18 @@ TileStaging stage(const ScheduleChoice &schedule, TileRole role,
 }
 
 TEST(TileStaging, BlockCopiesKeysAndValues) {
-  TileStaging expected{CopyScope::Block, CopyScope::Block, 3, TileNumber::Turn,
-                       /*kept=*/0,       /*inPlace=*/false};
+  TileStaging expected{CopyScope::Block, CopyScope::Block,        3,
+                       TileNumber::Turn,
+                       /*kept=*/0,       /*home=*/Home::Registers};
   for (TileRole role : {TileRole::Key, TileRole::Value})
     for (bool isInLoop : {false, true})
       EXPECT_EQ(stage(makeSchedule(), role, isInLoop), expected);
 }
 
 TEST(TileStaging, EachWarpCopiesItsQueries) {
-  TileStaging expected{CopyScope::Warp, CopyScope::Block, 4, TileNumber::Holder,
-                       /*kept=*/40,     /*inPlace=*/false};
+  TileStaging expected{CopyScope::Warp,    CopyScope::Block,        4,
+                       TileNumber::Holder,
+                       /*kept=*/40,        /*home=*/Home::Registers};
   EXPECT_EQ(stage(makeSchedule(), TileRole::Query), expected);
 }
 
@@ -53,11 +55,12 @@ TEST(TileStaging, PlaceOfQueriesSaysWhatIsKept) {
 TEST(TileStaging, WarpsThatDivideTheKeysHaveAllForThemselves) {
   ScheduleChoice schedule = makeSchedule();
   schedule.keyWarps = 2;
-  TileStaging key{CopyScope::Warp, CopyScope::Warp,  3, TileNumber::Turn,
-                  /*kept=*/0,      /*inPlace=*/false};
+  TileStaging key{CopyScope::Warp, CopyScope::Warp,         3, TileNumber::Turn,
+                  /*kept=*/0,      /*home=*/Home::Registers};
   EXPECT_EQ(stage(schedule, TileRole::Key), key);
-  TileStaging query{CopyScope::Warp, CopyScope::Warp,  1, TileNumber::Holder,
-                    /*kept=*/40,     /*inPlace=*/false};
+  TileStaging query{CopyScope::Warp,    CopyScope::Warp,         1,
+                    TileNumber::Holder,
+                    /*kept=*/40,        /*home=*/Home::Registers};
   EXPECT_EQ(stage(schedule, TileRole::Query), query);
 }
 
@@ -77,11 +80,12 @@ TEST(TileStaging, WarpgroupsTakeTilesInPlace) {
   schedule.product = Product::Warpgroup;
   schedule.numWarps = 8;
   schedule.query = QueryPlacement::Shared;
-  TileStaging query{CopyScope::Warp, CopyScope::Block, 2, TileNumber::Holder,
-                    /*kept=*/0,      /*inPlace=*/true};
+  TileStaging query{CopyScope::Warp,    CopyScope::Block,     2,
+                    TileNumber::Holder,
+                    /*kept=*/0,         /*home=*/Home::Shared};
   EXPECT_EQ(stage(schedule, TileRole::Query), query);
-  EXPECT_TRUE(stage(schedule, TileRole::Key).inPlace);
-  EXPECT_TRUE(stage(schedule, TileRole::Value).inPlace);
+  EXPECT_TRUE(stage(schedule, TileRole::Key).isInPlace());
+  EXPECT_TRUE(stage(schedule, TileRole::Value).isInPlace());
 }
 
 /// Two warpgroups, tiles of 128 keys.
@@ -132,7 +136,7 @@ TEST(TileStaging, PlainTilesAreInPlace) {
       schedule.exchange = exchange;
       for (TileRole role : {TileRole::Query, TileRole::Key, TileRole::Value}) {
         TileStaging staging = chooseStaging(schedule, role, 128, true);
-        EXPECT_TRUE(staging.inPlace);
+        EXPECT_TRUE(staging.isInPlace());
         EXPECT_EQ(staging.kept, 0);
         EXPECT_EQ(staging.layout, exchange == Exchange::Plain
                                       ? RingLayout::Plain
@@ -151,7 +155,7 @@ TEST(TileStaging, EachWarpCopiesItsProbabilities) {
   EXPECT_EQ(staging.number, TileNumber::Turn);
   EXPECT_EQ(staging.slots, schedule.numStages);
   EXPECT_EQ(staging.kept, 0);
-  EXPECT_FALSE(staging.inPlace);
+  EXPECT_FALSE(staging.isInPlace());
 }
 
 TEST(TileStaging, OtherPanelsHaveAllRows) {

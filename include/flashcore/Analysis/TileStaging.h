@@ -27,9 +27,12 @@ struct TileStaging {
   int64_t slots;
   fcgpu::TileNumber number;
   int64_t kept;
-  bool inPlace;
+  fcgpu::Home home;
   int64_t group = 0;
   fcgpu::RingLayout layout = fcgpu::RingLayout::Panels;
+  bool viaRegisters = false;
+
+  bool isInPlace() const { return home == fcgpu::Home::Shared; }
 
   bool operator==(const TileStaging &other) const;
 };

@@ -595,7 +595,7 @@ func.func private @ptx_version_is_zero() attributes {fcgpu.ptx_version = 0}
 
 // -----
 
-// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.paired, fcgpu.layout, fcgpu.ptx_version or fcgpu.kernel}}
+// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.paired, fcgpu.home, fcgpu.product, fcgpu.ptx_version or fcgpu.kernel}}
 func.func private @unknown_attribute() attributes {fcgpu.ptx = 80}
 
 // -----
@@ -665,7 +665,7 @@ func.func @staging_of_an_f32_tile(%m: memref<64x40xf32>, %i: index, %zero: f32) 
 // -----
 
 // expected-error @below {{expects kept = 0 of a tile in place, but got 16}}
-#keeps_what_stays_in_place = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16, in_place = true>
+#keeps_what_stays_in_place = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, kept = 16, home = shared>
 
 // -----
 
@@ -675,40 +675,74 @@ func.func @staging_of_an_f32_tile(%m: memref<64x40xf32>, %i: index, %zero: f32) 
 // -----
 
 // expected-error @below {{expects layout = panels, plain or padded, in which products can take a tile, but got rows}}
-#products_of_a_swizzle = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true, layout = rows>
+#products_of_a_swizzle = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, home = shared, layout = rows>
 
 // -----
 
-// expected-error @below {{expects in_place = true and group = 0 with layout = padded, but got in_place = false and group = 0}}
+// expected-error @below {{expects home = shared and group = 0 with layout = padded, but got home = registers and group = 0}}
 #padded_and_read = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, layout = padded>
 
 // -----
 
 func.func @layout_is_a_number(%s: vector<16x64xf32>) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout or #fcgpu.fragments, or an array with one for each of 1 results, but got 2 : i64}}
-  %r = arith.addf %s, %s {fcgpu.layout = 2} : vector<16x64xf32>
+  // expected-error @below {{expects fcgpu.home to be a #fcgpu.layout, #fcgpu.fragments or, of an fcgpu.read, #fcgpu.shared, or an array with one for each of 1 results, but got 2 : i64}}
+  %r = arith.addf %s, %s {fcgpu.home = 2} : vector<16x64xf32>
   return
 }
 
 // -----
 
+func.func @in_place_of_no_ring(%s: vector<16x64xf32>) {
+  // expected-error @below {{expects fcgpu.home to be a #fcgpu.layout, #fcgpu.fragments or, of an fcgpu.read, #fcgpu.shared, or an array with one for each of 1 results, but got #fcgpu.shared}}
+  %r = arith.addf %s, %s {fcgpu.home = #fcgpu.shared} : vector<16x64xf32>
+  return
+}
+
+// -----
+
+func.func @product_of_no_contraction(%s: vector<16x64xf32>) {
+  // expected-error @below {{has an fcgpu.product, but is no vector.contract}}
+  %r = arith.addf %s, %s {fcgpu.product = #fcgpu.product<wmma>} : vector<16x64xf32>
+  return
+}
+
+// -----
+
+func.func @product_is_a_word(%s: vector<16x64xf32>) {
+  // expected-error @below {{expects fcgpu.product to be a #fcgpu.product, but got "wmma"}}
+  %r = arith.addf %s, %s {fcgpu.product = "wmma"} : vector<16x64xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{expects product wmma or thread, of tiles in plain rows, but got warp}}
+#product_that_a_ring_tells = #fcgpu.product<warp>
+
+// -----
+
+// expected-error @below {{expects wide = false of product thread, of which nothing goes through memory, but got true}}
+#product_without_memory = #fcgpu.product<thread, wide = true>
+
+// -----
+
 func.func @layouts_of_the_wrong_count(%s: vector<16x64xf32>, %n: index) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout or #fcgpu.fragments, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}}
+  // expected-error @below {{expects fcgpu.home to be a #fcgpu.layout, #fcgpu.fragments or, of an fcgpu.read, #fcgpu.shared, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
-  } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}
+  } {fcgpu.home = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>]}
   return
 }
 
 // -----
 
 func.func @layouts_hold_a_number(%s: vector<16x64xf32>, %n: index) {
-  // expected-error @below {{expects fcgpu.layout to be a #fcgpu.layout or #fcgpu.fragments, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}}
+  // expected-error @below {{expects fcgpu.home to be a #fcgpu.layout, #fcgpu.fragments or, of an fcgpu.read, #fcgpu.shared, or an array with one for each of 2 results, but got [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
-  } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}
+  } {fcgpu.home = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, 1]}
   return
 }
 
@@ -821,7 +855,7 @@ func.func @copy_is_wider_than_the_ring(%v: memref<512x128xf16>,
 
 func.func @in_place_without_panels(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
   // expected-error @below {{'fcgpu.read' op reads a tile in place of a ring whose rows have a swizzle}}
-  %t = fcgpu.read %ring[%i] in_place : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
+  %t = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
   return
 }
 
@@ -829,7 +863,7 @@ func.func @in_place_without_panels(%ring: !fcgpu.ring<2x64x64xf16>, %i: index) {
 
 func.func @in_place_for_arithmetic(%ring: !fcgpu.ring<2x64x64xf16, panels>, %i: index) {
   // expected-error @below {{'fcgpu.read' op reads a tile in place, which only products can use, but arith.negf does}}
-  %t = fcgpu.read %ring[%i] in_place : !fcgpu.ring<2x64x64xf16, panels> -> vector<64x64xf16>
+  %t = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !fcgpu.ring<2x64x64xf16, panels> -> vector<64x64xf16>
   %n = arith.negf %t : vector<64x64xf16>
   return
 }
@@ -965,7 +999,7 @@ func.func @store_of_another_tile(%tile: vector<64x32xf16>, %target: memref<64x64
 // -----
 
 func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf16>, %i: index) {
-  // expected-error @below {{expects an fcgpu.staging with number = holder and in_place = true of a tile that is written}}
+  // expected-error @below {{expects an fcgpu.staging with number = holder and home = shared of a tile that is written}}
   vector.transfer_write %tile, %target[%i, %i]
       {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = turn>,
        in_bounds = [true, true]} : vector<64x64xf16>, memref<64x64xf16>

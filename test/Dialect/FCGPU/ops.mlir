@@ -109,6 +109,9 @@ func.func @copy_of_rows_that_exist(%k: memref<512x64xf16>,
   // CHECK: fcgpu.copy {{.+}} by block if %{{.+}} zero_fill in_bounds : memref<512x64xf16> to <2x64x64xf16>
   fcgpu.copy %k[%i, %i] to %ring[%i] by block if %exists zero_fill in_bounds
       : memref<512x64xf16> to !fcgpu.ring<2x64x64xf16>
+  // CHECK: fcgpu.copy {{.+}} by warp via_registers in_bounds : memref<512x64xf16> to <2x64x64xf16>
+  fcgpu.copy %k[%i, %i] to %ring[%i] by warp via_registers in_bounds
+      : memref<512x64xf16> to !fcgpu.ring<2x64x64xf16>
   return
 }
 
@@ -256,11 +259,11 @@ func.func private @schedule_in_shared_memory_by_head() attributes {
 
 // CHECK-LABEL: func.func @layout_of_one_result(
 func.func @layout_of_one_result(%s: vector<16x64xf32>) {
-  // CHECK: arith.addf {{.+}} {fcgpu.layout = #x2_row}
-  %row = arith.addf %s, %s {fcgpu.layout = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>}
+  // CHECK: arith.addf {{.+}} {fcgpu.home = #x2_row}
+  %row = arith.addf %s, %s {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>}
       : vector<16x64xf32>
-  // CHECK: arith.addf {{.+}} {fcgpu.layout = #x4_column}
-  %column = arith.addf %s, %s {fcgpu.layout = #fcgpu.layout<register (1, 0) (2, 0), lane (4, 0) (8, 0) (0, 1) (0, 2) (0, 4)>}
+  // CHECK: arith.addf {{.+}} {fcgpu.home = #x4_column}
+  %column = arith.addf %s, %s {fcgpu.home = #fcgpu.layout<register (1, 0) (2, 0), lane (4, 0) (8, 0) (0, 1) (0, 2) (0, 4)>}
       : vector<16x64xf32>
   return
 }
@@ -269,11 +272,11 @@ func.func @layout_of_one_result(%s: vector<16x64xf32>) {
 
 // CHECK-LABEL: func.func @layout_of_a_warpgroup(
 func.func @layout_of_a_warpgroup(%s: vector<64x64xf32>, %v: vector<64xf32>) {
-  // CHECK: arith.addf {{.+}} {fcgpu.layout = #x2_row1}
-  %tile = arith.addf %s, %s {fcgpu.layout = #fcgpu.layout<register (0, 1) (8, 0), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0), warp (16, 0) (32, 0)>}
+  // CHECK: arith.addf {{.+}} {fcgpu.home = #x2_row1}
+  %tile = arith.addf %s, %s {fcgpu.home = #fcgpu.layout<register (0, 1) (8, 0), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0), warp (16, 0) (32, 0)>}
       : vector<64x64xf32>
-  // CHECK: arith.addf {{.+}} {fcgpu.layout = #vector_layout}
-  %columns = arith.addf %v, %v {fcgpu.layout = #fcgpu.layout<register (1), lane (2) (4) (0) (0) (0), warp (0) (0)>}
+  // CHECK: arith.addf {{.+}} {fcgpu.home = #vector_layout}
+  %columns = arith.addf %v, %v {fcgpu.home = #fcgpu.layout<register (1), lane (2) (4) (0) (0) (0), warp (0) (0)>}
       : vector<64xf32>
   return
 }
@@ -283,11 +286,11 @@ func.func @layout_of_a_warpgroup(%s: vector<64x64xf32>, %v: vector<64xf32>) {
 // CHECK-LABEL: func.func @layouts_of_a_loop(
 func.func @layouts_of_a_loop(%s: vector<16x64xf32>, %n: index) {
   // CHECK: scf.for
-  // CHECK: } {fcgpu.layout = [#x2_row, unit]}
+  // CHECK: } {fcgpu.home = [#x2_row, unit]}
   %results:2 = scf.for %i = %n to %n step %n iter_args(%tile = %s, %x = %n)
       -> (vector<16x64xf32>, index) {
     scf.yield %tile, %x : vector<16x64xf32>, index
-  } {fcgpu.layout = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, unit]}
+  } {fcgpu.home = [#fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>, unit]}
   return
 }
 
@@ -380,8 +383,8 @@ func.func @hand_over(%ring: !fcgpu.ring<2x128x64xf16, panels>,
   }
   // CHECK: fcgpu.acquire %[[RING]][%[[TILE]]] to read : <2x128x64xf16, panels>
   fcgpu.acquire %ring[%tile] to read : !fcgpu.ring<2x128x64xf16, panels>
-  // CHECK: fcgpu.read %[[RING]][%[[TILE]]] in_place : <2x128x64xf16, panels> -> vector<128x64xf16>
-  %b = fcgpu.read %ring[%tile] in_place
+  // CHECK: fcgpu.read %[[RING]][%[[TILE]]] {fcgpu.home = #fcgpu.shared} : <2x128x64xf16, panels> -> vector<128x64xf16>
+  %b = fcgpu.read %ring[%tile] {fcgpu.home = #fcgpu.shared}
       : !fcgpu.ring<2x128x64xf16, panels> -> vector<128x64xf16>
   // CHECK: %[[S:.+]] = vector.contract
   %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
@@ -404,12 +407,27 @@ func.func @staging(%m: memref<64x64xf16>, %i: index, %zero: f16) {
       : memref<64x64xf16>, vector<16x64xf16>
   // CHECK: fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn>
   %k = vector.transfer_read %m[%i, %i], %zero
-      {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, kept = 0, in_place = false>}
+      {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, kept = 0, home = registers>}
       : memref<64x64xf16>, vector<16x64xf16>
-  // CHECK: fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, in_place = true>
+  // CHECK: fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, home = shared, layout = padded, via_registers = true>
+  %plain = vector.transfer_read %m[%i, %i], %zero
+      {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, home = shared, layout = padded, via_registers = true>}
+      : memref<64x64xf16>, vector<16x64xf16>
+  // CHECK: fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, home = shared>
   %v = vector.transfer_read %m[%i, %i], %zero
-      {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, in_place = true>}
+      {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, home = shared>}
       : memref<64x64xf16>, vector<16x64xf16>
+  return
+}
+
+// CHECK-LABEL: func.func @products(
+func.func @products(%a: vector<16x16xf16>, %b: vector<16x16xf16>, %c: vector<16x16xf32>) {
+  // CHECK: vector.contract {{.+}} {fcgpu.home = #fcgpu.fragments, fcgpu.product = #fcgpu.product<wmma, wide = true>}
+  %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      %a, %b, %c {fcgpu.product = #fcgpu.product<wmma, wide = true>, fcgpu.home = #fcgpu.fragments} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+  // CHECK: vector.contract {{.+}} {fcgpu.product = #fcgpu.product<thread>}
+  %t = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      %a, %b, %c {fcgpu.product = #fcgpu.product<thread, wide = false>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
   return
 }
 

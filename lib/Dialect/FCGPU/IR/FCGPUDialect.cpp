@@ -83,8 +83,10 @@ bool mlir::fcgpu::isTileRead(vector::TransferReadOp read) {
 
 LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   CopyScope copy, CopyScope ring, int64_t slots,
-                                  TileNumber number, int64_t kept, bool inPlace,
-                                  int64_t group, RingLayout layout) {
+                                  TileNumber number, int64_t kept, Home home,
+                                  int64_t group, RingLayout layout,
+                                  bool /*viaRegisters*/) {
+  bool inPlace = home == Home::Shared;
   if (slots < 1 || slots > kMaxStages)
     return emitError() << "expects slots of 1 to " << kMaxStages << ", but got "
                        << slots;
@@ -108,9 +110,9 @@ LogicalResult StagingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects layout = panels, plain or padded, in which "
                           "products can take a tile, but got rows";
   if (layout != RingLayout::Panels && (!inPlace || group != 0))
-    return emitError() << "expects in_place = true and group = 0 with layout = "
-                       << stringifyRingLayout(layout) << ", but got in_place = "
-                       << (inPlace ? "true" : "false")
+    return emitError() << "expects home = shared and group = 0 with layout = "
+                       << stringifyRingLayout(layout)
+                       << ", but got home = " << stringifyHome(home)
                        << " and group = " << group;
   return success();
 }
@@ -123,11 +125,11 @@ static LogicalResult verifyStaging(Operation *op, Attribute value) {
                          "got ")
            << value;
   if (auto write = dyn_cast<vector::TransferWriteOp>(op)) {
-    if (staging.getInPlace() && staging.getNumber() == TileNumber::Holder &&
+    if (staging.isInPlace() && staging.getNumber() == TileNumber::Holder &&
         write.getVectorType().getRank() == 2)
       return success();
     return op->emitError("expects an fcgpu.staging with number = holder and "
-                         "in_place = true of a tile that is written");
+                         "home = shared of a tile that is written");
   }
   auto read = dyn_cast<vector::TransferReadOp>(op);
   if (!read || !isTileRead(read))
@@ -166,6 +168,47 @@ static LogicalResult verifyPaired(Operation *op, Attribute value) {
     return success();
   return op->emitError("has fcgpu.paired, but is no memref.load of innermost "
                        "stride 1 in an fcgpu.map_scores");
+}
+
+LogicalResult ProductAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  Product product, bool wide) {
+  if (product != Product::Wmma && product != Product::Thread)
+    return emitError() << "expects product wmma or thread, of tiles in plain "
+                          "rows, but got "
+                       << stringifyProduct(product);
+  if (wide && product != Product::Wmma)
+    return emitError()
+           << "expects wide = false of product " << stringifyProduct(product)
+           << ", of which nothing goes through memory, but got true";
+  return success();
+}
+
+static LogicalResult verifyProduct(Operation *op, Attribute value) {
+  if (!isa<ProductAttr>(value))
+    return op->emitError("expects fcgpu.product to be a #fcgpu.product, but "
+                         "got ")
+           << value;
+  if (isa<vector::ContractionOp>(op))
+    return success();
+  return op->emitError("has an fcgpu.product, but is no vector.contract");
+}
+
+/// Where the values of an op are.
+static LogicalResult verifyHome(Operation *op, Attribute value) {
+  auto isHome = [&](Attribute a) {
+    return isa<LayoutAttr, FragmentsAttr, UnitAttr>(a) ||
+           (isa<SharedAttr>(a) && isa<ReadOp>(op));
+  };
+  if (auto array = dyn_cast<ArrayAttr>(value)) {
+    if (array.size() == op->getNumResults() && llvm::all_of(array, isHome))
+      return success();
+  } else if (isHome(value) && op->getNumResults() == 1) {
+    return success();
+  }
+  return op->emitError("expects fcgpu.home to be a #fcgpu.layout, "
+                       "#fcgpu.fragments or, of an fcgpu.read, #fcgpu.shared, "
+                       "or an array with one for each of ")
+         << op->getNumResults() << " results, but got " << value;
 }
 
 /// A schedule, and one beside it for calls of few queries.
@@ -220,26 +263,17 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
     return verifyLoopAttr(op, name, value);
   if (name == kPairedAttrName)
     return verifyPaired(op, value);
-  if (name != kLayoutAttrName)
+  if (name == kProductAttrName)
+    return verifyProduct(op, value);
+  if (name != kHomeAttrName)
     return op->emitError("has an unknown attribute ")
            << name << ": expects " << kScheduleAttrName << ", "
            << kFewQueriesAttrName << ", " << kChipAttrName << ", "
            << kStagingAttrName << ", " << kBlockTilesAttrName << ", "
            << kOverlapAttrName << ", " << kPairedAttrName << ", "
-           << kLayoutAttrName << ", " << kPTXVersionAttrName << " or "
-           << kKernelAttrName;
-  auto isLayout = [](Attribute a) {
-    return isa<LayoutAttr, FragmentsAttr, UnitAttr>(a);
-  };
-  if (auto array = dyn_cast<ArrayAttr>(value)) {
-    if (array.size() == op->getNumResults() && llvm::all_of(array, isLayout))
-      return success();
-  } else if (isLayout(value) && op->getNumResults() == 1) {
-    return success();
-  }
-  return op->emitError("expects fcgpu.layout to be a #fcgpu.layout or "
-                       "#fcgpu.fragments, or an array with one for each of ")
-         << op->getNumResults() << " results, but got " << value;
+           << kHomeAttrName << ", " << kProductAttrName << ", "
+           << kPTXVersionAttrName << " or " << kKernelAttrName;
+  return verifyHome(op, value);
 }
 
 //===----------------------------------------------------------------------===//
@@ -520,7 +554,7 @@ LogicalResult ReadOp::verify() {
   if (type != expected)
     return emitOpError("expects result type ")
            << expected << ", but got " << getResult().getType();
-  if (!getInPlace())
+  if (!isInPlace())
     return success();
   if (ring.getLayout() == RingLayout::Rows)
     return emitOpError("reads a tile in place of a ring whose rows have a "
@@ -535,13 +569,13 @@ LogicalResult ReadOp::verify() {
 
 bool mlir::fcgpu::isInPlace(Value tile) {
   auto read = tile.getDefiningOp<ReadOp>();
-  return read && read.getInPlace();
+  return read && read.isInPlace();
 }
 
 bool mlir::fcgpu::isAsynchronous(vector::ContractionOp op) {
   return llvm::any_of(ValueRange{op.getLhs(), op.getRhs()}, [](Value operand) {
     auto read = operand.getDefiningOp<ReadOp>();
-    return read && read.getInPlace() && read.getRing().getType().hasPanels();
+    return read && read.isInPlace() && read.getRing().getType().hasPanels();
   });
 }
 

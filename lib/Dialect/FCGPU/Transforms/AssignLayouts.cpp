@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DistributePatterns.h"
+#include "Preconditions.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -50,9 +51,7 @@ struct Conflict {
 class LayoutSolver {
 public:
   LayoutSolver(gpu::GPUFuncOp func, const flashcore::TargetInfo &target)
-      : func(func), context(func.getContext()),
-        schedule(func->getAttrOfType<ScheduleAttr>(kScheduleAttrName)),
-        target(target) {}
+      : func(func), context(func.getContext()), target(target) {}
 
   /// Finds layouts for all tiles and vectors, or the first conflict.
   std::optional<Conflict> solve() {
@@ -116,10 +115,12 @@ private:
     }
   }
 
-  /// O, to which others of its products are added, stays where it is. Its left
-  /// operand is in registers, or it is added to something.
+  /// A sum of products that may stay in fragments does. Its left operand is in
+  /// registers, or it is added to something: a product of its own that is all
+  /// from memory comes back from there column block by column block.
   void keepInFragments(vector::ContractionOp op) {
-    if (!multipliesFragments(op) ||
+    if (!isa_and_nonnull<FragmentsAttr>(op->getAttr(kHomeAttrName)) ||
+        !findMmaAtom(target, op, flashcore::OperandPlace::Fragments) ||
         (isInPlace(op.getLhs()) && matchPattern(op.getAcc(), m_AnyZeroFloat())))
       return;
     Attribute fragments = FragmentsAttr::get(context);
@@ -148,12 +149,6 @@ private:
     for (OpResult result : op->getResults())
       if (!conflict && isInFragments(result))
         conflict = Conflict{nullptr, result};
-  }
-
-  /// Whether O may stay in accumulators that nobody knows.
-  bool multipliesFragments(vector::ContractionOp op) const {
-    return schedule.getExchange() == Exchange::Fragments &&
-           findMmaAtom(target, op, flashcore::OperandPlace::Fragments);
   }
 
   /// Fixes the layout of the value's class; false where it has another.
@@ -208,7 +203,8 @@ private:
       return; // refused by the pass, or by flashcore-distribute
     const flashcore::MmaAtom &atom = *atoms.front();
     TileLayout lhs = atom.lhs.getCore(), acc = atom.acc.getCore();
-    if (schedule.getChoice().hasWideTiles() &&
+    auto product = op->getAttrOfType<ProductAttr>(kProductAttrName);
+    if (product && product.getWide() &&
         atom.rhsPlace == flashcore::OperandPlace::Fragments)
       lhs = acc = flashcore::getWideLayout();
     // rhs stored (n, k): the k index runs along its rows, as along those of
@@ -288,7 +284,6 @@ private:
 
   gpu::GPUFuncOp func;
   MLIRContext *context;
-  ScheduleAttr schedule;
   const flashcore::TargetInfo &target;
   llvm::EquivalenceClasses<const void *> classes;
   DenseMap<const void *, Attribute> layouts;
@@ -300,6 +295,12 @@ private:
 static LogicalResult checkProducts(gpu::GPUFuncOp func,
                                    const flashcore::TargetInfo &target) {
   WalkResult result = func.walk([&](vector::ContractionOp op) {
+    if (isInPlace(op.getRhs()) && !isAsynchronous(op) &&
+        !op->hasAttr(kProductAttrName)) {
+      op.emitOpError("takes a tile in place of plain rows, but has no "
+                     "fcgpu.product that says how");
+      return WalkResult::interrupt();
+    }
     if (!findMmaAtoms(target, op).empty())
       return WalkResult::advance();
     op.emitOpError("multiplies ")
@@ -355,7 +356,7 @@ static void writeLayouts(gpu::GPUFuncOp func, const LayoutSolver &solver) {
                             : none);
     if (llvm::all_of(layouts, [&](Attribute a) { return a == none; }))
       return;
-    op->setAttr(kLayoutAttrName,
+    op->setAttr(kHomeAttrName,
                 layouts.size() == 1
                     ? layouts.front()
                     : ArrayAttr::get(func.getContext(), layouts));
@@ -369,6 +370,8 @@ struct AssignLayoutsPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
+    if (failed(checkReached(func, Reached::Rings)))
+      return signalPassFailure();
     StringRef chip = Launch::get(func).chip;
     const auto *target = flashcore::lookupTarget(chip);
     if (!target) {

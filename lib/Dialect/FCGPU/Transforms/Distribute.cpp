@@ -13,6 +13,7 @@
 
 #include "DistributePatterns.h"
 #include "DistributeRoles.h"
+#include "Preconditions.h"
 #include "WarpRoles.h"
 #include "flashcore/Analysis/SharedMemoryLayout.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -301,6 +302,10 @@ struct DistributePass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Homes)))
+      return signalPassFailure();
+    // Leave that nobody took: iterations that are not skipped give the same.
+    getOperation().walk([](SkipUnlessOp skip) { skip.erase(); });
     rings.clear();
     launch = Launch::get(getOperation());
     roles = WarpRoles::get(getOperation(), launch);
@@ -334,7 +339,7 @@ struct DistributePass final
       getOperation()->setAttr(kPTXVersionAttrName,
                               b.getI64IntegerAttr(context.ptxVersion));
     getOperation().walk([](Operation *op) {
-      op->removeAttr(kLayoutAttrName);
+      op->removeAttr(kHomeAttrName);
       op->removeAttr(kBlockTilesAttrName);
     });
   }

@@ -42,7 +42,7 @@ struct DistributeElementwise final : ConversionPattern {
       return rewriter.notifyMatchFailure(op, "result is no tile");
     SmallVector<NamedAttribute> attrs;
     for (NamedAttribute attr : op->getAttrs())
-      if (attr.getName() != kLayoutAttrName)
+      if (attr.getName() != kHomeAttrName)
         attrs.push_back(attr);
     SmallVector<Value> results;
     for (auto [i, type] : llvm::enumerate(types)) {

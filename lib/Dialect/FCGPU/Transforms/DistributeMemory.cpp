@@ -438,9 +438,7 @@ struct DistributeCommit final : OpConversionPattern<CommitCopiesOp> {
   LogicalResult
   matchAndRewrite(CommitCopiesOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (getSchedule(op).getCopies() == CopyPath::Async)
-      NVVM::CpAsyncCommitGroupOp::create(rewriter, op.getLoc());
-    rewriter.eraseOp(op);
+    rewriter.replaceOpWithNewOp<NVVM::CpAsyncCommitGroupOp>(op);
     return success();
   }
 };
@@ -450,11 +448,8 @@ struct DistributeWait final : OpConversionPattern<WaitCopiesOp> {
   LogicalResult
   matchAndRewrite(WaitCopiesOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    // What went by way of registers is there.
-    if (getSchedule(op).getCopies() == CopyPath::Async)
-      NVVM::CpAsyncWaitGroupOp::create(rewriter, op.getLoc(),
-                                       static_cast<int32_t>(op.getInFlight()));
-    rewriter.eraseOp(op);
+    rewriter.replaceOpWithNewOp<NVVM::CpAsyncWaitGroupOp>(
+        op, static_cast<int32_t>(op.getInFlight()));
     return success();
   }
 };
@@ -550,7 +545,7 @@ struct DistributeReadOfPlain final : ThreadPattern<ReadOp> {
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     RingType ring = op.getRing().getType();
-    if (!op.getInPlace() || !ring.isPlain() || op.getColumn() != 0)
+    if (!op.isInPlace() || !ring.isPlain() || op.getColumn() != 0)
       return rewriter.notifyMatchFailure(op, "is no whole tile in place of a "
                                              "ring of plain rows");
     IndexBuilder b(op.getLoc(), rewriter);

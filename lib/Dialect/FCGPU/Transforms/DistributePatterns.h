@@ -66,9 +66,6 @@ private:
 /// Whether the right operand of a product is stored (n, k).
 bool isStoredNK(vector::ContractionOp op);
 
-/// The schedule of the kernel that an op is in.
-ScheduleAttr getSchedule(Operation *op);
-
 /// The atoms of the chip for a contraction of tiles, or none.
 SmallVector<const flashcore::MmaAtom *>
 findMmaAtoms(const flashcore::TargetInfo &target, vector::ContractionOp op);

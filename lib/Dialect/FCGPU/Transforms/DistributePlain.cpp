@@ -42,14 +42,12 @@ ProductScratch
 mlir::fcgpu::getProductScratch(gpu::GPUFuncOp func,
                                const flashcore::TargetInfo &target) {
   ProductScratch scratch;
-  scratch.takesTurns =
-      func->getAttrOfType<ScheduleAttr>(kScheduleAttrName).getExchange() ==
-      Exchange::Fragments;
   func.walk([&](vector::ContractionOp op) {
     if (!findMmaAtom(target, op, OperandPlace::Fragments))
       return;
     auto acc = cast<VectorType>(op.getAccType());
-    bool stays = isa_and_nonnull<FragmentsAttr>(op->getAttr(kLayoutAttrName));
+    bool stays = isa_and_nonnull<FragmentsAttr>(op->getAttr(kHomeAttrName));
+    scratch.takesTurns |= stays;
     scratch.add(acc.getDimSize(0),
                 isInPlace(op.getLhs()) ? 0 : op.getLhsType().getDimSize(1),
                 stays ? kFragment : acc.getDimSize(1), hasPaddedRows(op));
@@ -354,7 +352,7 @@ struct DistributeFragmentConversion final : ThreadPattern<ConvertLayoutOp> {
     if (!layout || (!isFrom && !thread.layouts->isInFragments(op.getResult())))
       return rewriter.notifyMatchFailure(op, "is not from or to fragments");
     int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
-    int64_t most = getMostColumns(op, rows, cols);
+    int64_t most = getMostColumns(rows, cols);
     if (most == 0)
       return rewriter.notifyMatchFailure(
           op, "has no memory, since no product needs any");
@@ -368,9 +366,7 @@ struct DistributeFragmentConversion final : ThreadPattern<ConvertLayoutOp> {
     Type element = type.getElementType();
     for (int64_t col = 0; col < cols; col += most) {
       int64_t some = std::min(most, cols - col);
-      Matrix matrix =
-          passage.view(rows, element, /*offset=*/0,
-                       ProductScratch::getResultPitch(some, hasPaddedRows(op)));
+      Matrix matrix = passage.view(rows, element, /*offset=*/0, getPitch(some));
       syncWarp(b); // others have read what was there
       auto forEachFragment = [&](auto visit) {
         for (int64_t row = 0; row < rows; row += kFragment)
@@ -396,15 +392,15 @@ struct DistributeFragmentConversion final : ThreadPattern<ConvertLayoutOp> {
   }
 
 private:
-  static bool hasPaddedRows(ConvertLayoutOp op) {
-    return getSchedule(op).getExchange() != Exchange::Plain;
+  /// Eight rows share no bank.
+  static int64_t getPitch(int64_t cols) {
+    return ProductScratch::getResultPitch(cols, /*isPadded=*/true);
   }
 
   /// How many of the columns the warp's memory has room for.
-  int64_t getMostColumns(ConvertLayoutOp op, int64_t rows, int64_t cols) const {
+  int64_t getMostColumns(int64_t rows, int64_t cols) const {
     auto fits = [&](int64_t some) {
-      return static_cast<int64_t>(sizeof(float)) * rows *
-                 ProductScratch::getResultPitch(some, hasPaddedRows(op)) <=
+      return static_cast<int64_t>(sizeof(float)) * rows * getPitch(some) <=
              thread.scratch.resultBytes;
     };
     while (cols > 0 && !fits(cols))

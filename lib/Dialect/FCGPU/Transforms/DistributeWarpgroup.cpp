@@ -63,7 +63,7 @@ struct DistributeReadInPlace final : ThreadPattern<ReadOp> {
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     RingType ring = op.getRing().getType();
-    if (!op.getInPlace() || !ring.hasPanels())
+    if (!op.isInPlace() || !ring.hasPanels())
       return rewriter.notifyMatchFailure(op, "is not in place");
     IndexBuilder b(op.getLoc(), rewriter);
     Value slot = getSlotAddress(b, adaptor.getRing().front(), ring,

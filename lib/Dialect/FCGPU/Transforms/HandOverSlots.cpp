@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HandoverProof.h"
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
@@ -157,7 +158,7 @@ struct HandOverSlotsPass final
   /// The last op by which `read` needs its tile: itself or, where products take
   /// it from its slot, the last of them, or the last wait for one.
   static FailureOr<Operation *> getLastUse(ReadOp read) {
-    if (!read.getInPlace())
+    if (!read.isInPlace())
       return read.getOperation();
     Operation *last = nullptr;
     for (Operation *user : read->getUsers()) {
@@ -238,7 +239,7 @@ struct HandOverSlotsPass final
   LogicalResult checkReads(bool hasRoles) {
     WalkResult result = getOperation().walk([&](ReadOp read) {
       bool isPlain = read.getRing().getType().isPlain();
-      if (hasRoles ? read.getInPlace() : !read.getInPlace() || isPlain)
+      if (hasRoles ? read.isInPlace() : !read.isInPlace() || isPlain)
         return WalkResult::advance();
       if (hasRoles)
         read.emitOpError("reads a ring that is handed over, but not in place");
@@ -253,6 +254,8 @@ struct HandOverSlotsPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     acquired.clear();
     bool hasRoles = hasProducer(getOperation());
     if (failed(checkReads(hasRoles)))

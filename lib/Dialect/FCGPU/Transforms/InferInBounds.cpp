@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -47,6 +48,8 @@ struct InferInBoundsPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     getOperation().walk([&](CopyOp copy) {
       if (copy.getInBounds())
         return;

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Analysis/RingHazards.h"
@@ -195,7 +196,7 @@ struct InsertBarriersPass final
   void materialize(ArrayRef<RingSync> syncs, ArrayRef<Operation *> ops) {
     for (auto [sync, op] : llvm::zip_equal(syncs, ops)) {
       OpBuilder b(op);
-      if (sync.waitInFlight) {
+      if (sync.waitInFlight && hasGroups) {
         WaitCopiesOp::create(b, op->getLoc(), *sync.waitInFlight);
         ++numWaits;
       }
@@ -255,7 +256,9 @@ struct InsertBarriersPass final
     rings.clear();
     scopes.clear();
     unknownTile.clear();
-    hasExchange = false;
+    hasExchange = hasGroups = false;
+    // What goes by way of registers is there when the copy ends.
+    forall.walk([&](CopyOp copy) { hasGroups |= !copy.getViaRegisters(); });
     if (failed(findScopes(forall)))
       return failure();
     RingProgram program;
@@ -281,6 +284,8 @@ struct InsertBarriersPass final
     materialize(plan.before, before);
     materialize(plan.body, body);
     materialize(plan.after, after);
+    if (!hasGroups)
+      forall.walk([](CommitCopiesOp commit) { commit.erase(); });
     return success();
   }
 
@@ -288,6 +293,8 @@ struct InsertBarriersPass final
     // Slots that a role of its own fills change hands by mbarriers.
     if (!isOurKernel(getOperation()) || hasProducer(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Slots)))
+      return signalPassFailure();
     WalkResult outside = getOperation().walk([](Operation *op) {
       if (!isRingOp(op) || op->getParentOfType<scf::ForallOp>())
         return WalkResult::advance();
@@ -312,5 +319,8 @@ struct InsertBarriersPass final
   DenseMap<Value, CopyScope> scopes;
   DenseMap<Value, Value> unknownTile;
   bool hasExchange = false;
+  /// Whether some copies are asynchronous, so that groups of them are waited
+  /// for.
+  bool hasGroups = false;
 };
 } // namespace

@@ -63,7 +63,7 @@ static bool covers(const TileLayout &layout, VectorType type) {
 LayoutMap::LayoutMap(gpu::GPUFuncOp func) {
   add(func.getArguments(), {});
   func.walk([&](Operation *op) {
-    Attribute attr = op->getAttr(kLayoutAttrName);
+    Attribute attr = op->getAttr(kHomeAttrName);
     add(op->getResults(), attr);
     if (auto loop = dyn_cast<scf::ForOp>(op))
       add(loop.getRegionIterArgs(), attr);
@@ -92,11 +92,6 @@ void LayoutMap::add(ValueRange values, Attribute attr) {
   }
 }
 
-ScheduleAttr mlir::fcgpu::getSchedule(Operation *op) {
-  auto func = op->getParentOfType<gpu::GPUFuncOp>();
-  return func->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-}
-
 SmallVector<const flashcore::MmaAtom *>
 mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
                           vector::ContractionOp op) {
@@ -105,12 +100,11 @@ mlir::fcgpu::findMmaAtoms(const flashcore::TargetInfo &target,
   auto resultKind = getElementKind(getElementTypeOrSelf(op.getAccType()));
   if (!inputKind || !resultKind || op.getRhsType().getElementType() != input)
     return {};
-  // What multiplies tiles in place of plain rows, the schedule says.
   OperandPlace place = OperandPlace::Registers;
   if (isAsynchronous(op))
     place = OperandPlace::SharedMemory;
-  else if (isInPlace(op.getRhs()))
-    place = getRightPlace(getSchedule(op).getProduct());
+  else if (auto product = op->getAttrOfType<ProductAttr>(kProductAttrName))
+    place = getRightPlace(product.getProduct());
   return flashcore::findMmaAtoms(target, place, *inputKind, *resultKind);
 }
 
@@ -130,8 +124,7 @@ mlir::fcgpu::findFillAtom(const flashcore::TargetInfo &target, CopyOp op) {
     return flashcore::findCopyAtom(target, route, CopyCompletion::Barrier);
   // The narrowest asynchronous copies take two elements.
   int64_t bytes = flashcore::getAccessBytes(op.getSource());
-  bool isAsync =
-      bytes > 2 && getSchedule(op).getCopies() != CopyPath::Registers;
+  bool isAsync = bytes > 2 && !op.getViaRegisters();
   return flashcore::findCopyAtom(
       target, route,
       isAsync ? CopyCompletion::Groups : CopyCompletion::Immediate, bytes);

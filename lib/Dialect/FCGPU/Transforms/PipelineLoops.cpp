@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -471,6 +472,8 @@ struct PipelineLoopsPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     getOperation().walk(startCopiesEarly);
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {

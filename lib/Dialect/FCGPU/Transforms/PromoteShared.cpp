@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -142,7 +143,7 @@ struct PromoteSharedPass final
   /// The op that puts columns of a constant behind those of a tile in place, if
   /// that is all the tile is for.
   static vector::InsertStridedSliceOp getWidening(vector::TransferReadOp read) {
-    if (!read->hasOneUse() || !getStaging(read).getInPlace())
+    if (!read->hasOneUse() || !getStaging(read).isInPlace())
       return {};
     auto insert = dyn_cast<vector::InsertStridedSliceOp>(*read->user_begin());
     DenseElementsAttr value;
@@ -184,8 +185,8 @@ struct PromoteSharedPass final
     StagingAttr staging = getStaging(read);
     auto ringType = RingType::get(b.getContext(), slots, type.getDimSize(0),
                                   type.getDimSize(1), type.getElementType(),
-                                  staging.getInPlace() ? staging.getLayout()
-                                                       : RingLayout::Rows,
+                                  staging.isInPlace() ? staging.getLayout()
+                                                      : RingLayout::Rows,
                                   staging.getGroup());
     Value ring =
         AllocRingOp::create(b, read.getLoc(), ringType, staging.getRing());
@@ -197,8 +198,11 @@ struct PromoteSharedPass final
   /// A read of tile `tile` of `ring` in the place of `read`.
   static ReadOp createRead(OpBuilder &b, vector::TransferReadOp read,
                            Value ring, Value tile) {
-    return ReadOp::create(b, read.getLoc(), getTileType(read), ring, tile,
-                          /*column=*/0, getStaging(read).getInPlace());
+    auto result = ReadOp::create(b, read.getLoc(), getTileType(read), ring,
+                                 tile, /*column=*/0);
+    if (getStaging(read).isInPlace())
+      result->setAttr(kHomeAttrName, SharedAttr::get(b.getContext()));
+    return result;
   }
 
   /// Replaces `read` by a copy into tile `tile` of `ring` and a read of that,
@@ -207,7 +211,8 @@ struct PromoteSharedPass final
                  bool isReread) {
     OpBuilder b(read);
     CopyOp::create(b, read.getLoc(), read.getBase(), read.getIndices(), ring,
-                   tile, /*predicate=*/Value(), getStaging(read).getCopy());
+                   tile, /*predicate=*/Value(), getStaging(read).getCopy(),
+                   getStaging(read).getViaRegisters());
     ReadOp result;
     if (isReread) {
       for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
@@ -334,7 +339,7 @@ struct PromoteSharedPass final
     for (vector::TransferReadOp read : reads) {
       OpBuilder b(read);
       Value ring = rings[getKind(read)];
-      int64_t &next = getStaging(read).getInPlace() ? numbers[ring] : number;
+      int64_t &next = getStaging(read).isInPlace() ? numbers[ring] : number;
       Value tile = arith::ConstantIndexOp::create(b, read.getLoc(), next++);
       replace(read, ring, tile, /*isReread=*/false);
     }
@@ -344,6 +349,8 @@ struct PromoteSharedPass final
     gpu::GPUFuncOp func = getOperation();
     if (!isOurKernel(func))
       return;
+    if (failed(checkReached(func, Reached::Tiles)))
+      return signalPassFailure();
     SmallVector<vector::TransferReadOp> reads;
     bool anyFailed = false;
     func.walk([&](vector::TransferReadOp read) {

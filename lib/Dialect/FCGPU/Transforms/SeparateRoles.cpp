@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
@@ -184,6 +185,8 @@ struct SeparateRolesPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     if (Launch::get(getOperation()).producerWarps == 0)
       return;
     SmallVector<scf::ForallOp> foralls;

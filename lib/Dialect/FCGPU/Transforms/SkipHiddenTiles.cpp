@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -98,6 +99,8 @@ struct SkipHiddenTilesPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Barriers)))
+      return signalPassFailure();
     SmallVector<SkipUnlessOp> skips;
     getOperation().walk([&](SkipUnlessOp op) { skips.push_back(op); });
     llvm::MapVector<scf::ForOp, SmallVector<Value>> conditions;

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
@@ -119,6 +120,8 @@ struct SplitMaskedTilesPass final
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     // Each split copies the loop: the bounds of a window's two ends, of partial
     // tiles and of hidden ones, are all there are in our kernels.
     constexpr int maxBounds = 4;

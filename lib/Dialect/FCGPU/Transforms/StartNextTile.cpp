@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Preconditions.h"
 #include "TileLoop.h"
 #include "WarpRoles.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
@@ -153,6 +154,8 @@ struct StartNextTilePass final
     // A producer is ahead by itself.
     if (!isOurKernel(getOperation()) || hasProducer(getOperation()))
       return;
+    if (failed(checkReached(getOperation(), Reached::Rings)))
+      return signalPassFailure();
     WalkResult result = getOperation().walk([&](scf::ForOp loop) {
       return isTileLoop(loop) && failed(rotate(loop)) ? WalkResult::interrupt()
                                                       : WalkResult::advance();

@@ -235,10 +235,10 @@ void TileExpander::stage(Operation *access, TileRole role, int64_t cols,
                          bool isInLoop, std::optional<int64_t> pageSize) {
   TileStaging staging =
       chooseStaging(schedule.getChoice(), role, cols, isInLoop, pageSize);
-  auto attr =
-      fcgpu::StagingAttr::get(op.getContext(), staging.copy, staging.ring,
-                              staging.slots, staging.number, staging.kept,
-                              staging.inPlace, staging.group, staging.layout);
+  auto attr = fcgpu::StagingAttr::get(
+      op.getContext(), staging.copy, staging.ring, staging.slots,
+      staging.number, staging.kept, staging.home, staging.group, staging.layout,
+      staging.viaRegisters);
   LDBG() << attr << " for " << *access;
   access->setAttr(fcgpu::kStagingAttrName, attr);
 }

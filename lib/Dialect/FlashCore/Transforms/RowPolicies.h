@@ -92,7 +92,11 @@ public:
   const bool isInvariant;
 
 private:
+  fcgpu::ProductAttr getProduct(const fcgpu::ScheduleChoice &choice) const;
+
   float scoreScale;
+  fcgpu::ProductAttr product; ///< null where the rings of tiles tell
+  bool sumsInFragments;       ///< O stays in accumulators that nobody knows
 };
 
 /// What the key loop carries: the unnormalised output, and what the policies

@@ -20,12 +20,23 @@ static fcgpu::ScheduleAttr getSchedule(AttentionOp op) {
   return op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
 }
 
+/// What the rings of tiles do not say of their products.
+fcgpu::ProductAttr
+TileBuilder::getProduct(const fcgpu::ScheduleChoice &choice) const {
+  return choice.hasPlainTiles()
+             ? fcgpu::ProductAttr::get(getContext(), choice.product,
+                                       choice.hasWideTiles())
+             : fcgpu::ProductAttr();
+}
+
 TileBuilder::TileBuilder(AttentionOp op, float scoreScale)
     : ImplicitLocOpBuilder(op.getLoc(), op), warpM(getSchedule(op).getWarpM()),
       blockN(getSchedule(op).getBlockN()),
       columnsV(fcgpu::getTileColumns(op.getHeadDimV())),
       half(op.getQueryType().getElementType()),
-      isInvariant(getSchedule(op).isInvariant()), scoreScale(scoreScale) {}
+      isInvariant(getSchedule(op).isInvariant()), scoreScale(scoreScale),
+      product(getProduct(getSchedule(op).getChoice())),
+      sumsInFragments(getSchedule(op).getChoice().sumsInFragments()) {}
 
 Value TileBuilder::constant(float value, ArrayRef<int64_t> shape) {
   auto type = VectorType::get(shape, getF32Type());
@@ -67,8 +78,14 @@ Value TileBuilder::contract(Value lhs, Value rhs, Value acc,
   SmallVector<Attribute> maps{map(m, k), transposedRhs ? map(n, k) : map(k, n),
                               map(m, n)};
   SmallVector<Attribute> iterators{parallel, parallel, reduction};
-  return vector::ContractionOp::create(*this, lhs, rhs, acc, getArrayAttr(maps),
-                                       getArrayAttr(iterators));
+  auto op = vector::ContractionOp::create(
+      *this, lhs, rhs, acc, getArrayAttr(maps), getArrayAttr(iterators));
+  if (product)
+    op->setAttr(fcgpu::kProductAttrName, product);
+  // Sums over the keys, of which there are several products.
+  if (sumsInFragments && !transposedRhs)
+    op->setAttr(fcgpu::kHomeAttrName, fcgpu::FragmentsAttr::get(getContext()));
+  return op;
 }
 
 Value TileBuilder::exponentiate(Value scores, Value addend) {

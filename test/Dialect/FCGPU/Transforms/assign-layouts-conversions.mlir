@@ -16,7 +16,7 @@
 
 // CHECK-LABEL: gpu.func @rhs_of_two_orders
 // CHECK-SAME:    %[[A:[^:]+]]: vector<16x16xf16>, %[[B:[^:]+]]: vector<16x16xf16>
-// CHECK:         %[[TURNED:.+]] = fcgpu.convert_layout %[[B]] {fcgpu.layout = #x2_column}
+// CHECK:         %[[TURNED:.+]] = fcgpu.convert_layout %[[B]] {fcgpu.home = #x2_column}
 // CHECK:         vector.contract {{.+}} %[[A]], %[[B]], %
 // CHECK:         vector.contract {{.+}} %[[A]], %[[TURNED]], %
 gpu.module @kernels {
@@ -47,8 +47,8 @@ gpu.module @kernels {
 
 // CHECK-LABEL: gpu.func @lhs_and_rhs_are_connected
 // CHECK-SAME:    %[[A:[^:]+]]: vector<16x16xf16>, %[[B:[^:]+]]: vector<16x16xf16>
-// CHECK:         %[[TURNED:.+]] = fcgpu.convert_layout %[[B]] {fcgpu.layout = #x2_column}
-// CHECK:         arith.addf %[[A]], %[[B]] {fcgpu.layout = #x2_row}
+// CHECK:         %[[TURNED:.+]] = fcgpu.convert_layout %[[B]] {fcgpu.home = #x2_column}
+// CHECK:         arith.addf %[[A]], %[[B]] {fcgpu.home = #x2_row}
 // CHECK:         vector.contract {{.+}} %[[A]], %[[TURNED]], %
 gpu.module @kernels {
   gpu.func @lhs_and_rhs_are_connected(%a: !tile, %b: !tile, %acc: !acc)
@@ -76,8 +76,8 @@ gpu.module @kernels {
 // Rows are written by the quads of lanes that hold them.
 
 // CHECK-LABEL: gpu.func @value_is_written
-// CHECK:         %[[V:.+]] = fcgpu.read {{.+}} {fcgpu.layout = #x2_column}
-// CHECK:         %[[ROWS:.+]] = fcgpu.read {{.+}} {fcgpu.layout = #x2_row}
+// CHECK:         %[[V:.+]] = fcgpu.read {{.+}} {fcgpu.home = #x2_column}
+// CHECK:         %[[ROWS:.+]] = fcgpu.read {{.+}} {fcgpu.home = #x2_row}
 // CHECK:         vector.contract {{.+}} %{{.+}}, %[[V]], %
 // CHECK:         vector.transfer_write %[[ROWS]]
 gpu.module @kernels {
@@ -111,9 +111,9 @@ gpu.module @kernels {
 // too: nothing is converted.
 
 // CHECK-LABEL: gpu.func @value_is_reduced
-// CHECK:         %[[V:.+]] = fcgpu.read {{.+}} {fcgpu.layout = #x2_column}
+// CHECK:         %[[V:.+]] = fcgpu.read {{.+}} {fcgpu.home = #x2_column}
 // CHECK-NOT:     fcgpu.read
-// CHECK:         vector.multi_reduction <add>, %[[V]], %{{.+}} {fcgpu.layout = #vector_layout
+// CHECK:         vector.multi_reduction <add>, %[[V]], %{{.+}} {fcgpu.home = #vector_layout
 gpu.module @kernels {
   gpu.func @value_is_reduced(%p: !tile, %v_ring: !ring, %acc: !acc,
                              %init: vector<16xf16>)

@@ -14,11 +14,11 @@ gpu.module @kernels {
   gpu.func @shares_are_wide_where_they_can_be(
       %acc: vector<32x32xf32>, %other: vector<32x24xf32>, %part: index)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK:      arith.mulf {{.+}} {fcgpu.layout = #x2_row}
+    // CHECK:      arith.mulf {{.+}} {fcgpu.home = #x2_row}
     // CHECK:      fcgpu.all_to_all
-    // CHECK-SAME:   fcgpu.layout = [#x8_row, #x8_row, #x2_row, #x2_row]
-    // CHECK:      arith.addf {{.+}} {fcgpu.layout = #x8_row} : vector<16x32xf32>
-    // CHECK:      arith.addf {{.+}} {fcgpu.layout = #x2_row} : vector<16x24xf32>
+    // CHECK-SAME:   fcgpu.home = [#x8_row, #x8_row, #x2_row, #x2_row]
+    // CHECK:      arith.addf {{.+}} {fcgpu.home = #x8_row} : vector<16x32xf32>
+    // CHECK:      arith.addf {{.+}} {fcgpu.home = #x2_row} : vector<16x24xf32>
     %scaled = arith.mulf %acc, %acc : vector<32x32xf32>
     %a:2, %b:2 = fcgpu.all_to_all %scaled, %other part %part of 2
         : vector<32x32xf32>, vector<32x24xf32>
@@ -44,9 +44,9 @@ gpu.module @kernels {
     %s:2 = fcgpu.all_to_all %acc part %part of 2 : vector<32x32xf32>
     // CHECK-LABEL: gpu.func @share_is_an_operand
     // CHECK:       %[[SHARES:.+]]:2 = fcgpu.all_to_all
-    // CHECK-SAME:    fcgpu.layout = [#x8_row, #x8_row]
-    // CHECK:       %[[ACC:.+]] = fcgpu.convert_layout %[[SHARES]]#0 {fcgpu.layout = #x2_row}
-    // CHECK:       vector.contract {{.+}}, %[[ACC]] {fcgpu.layout = #x2_row
+    // CHECK-SAME:    fcgpu.home = [#x8_row, #x8_row]
+    // CHECK:       %[[ACC:.+]] = fcgpu.convert_layout %[[SHARES]]#0 {fcgpu.home = #x2_row}
+    // CHECK:       vector.contract {{.+}}, %[[ACC]] {fcgpu.home = #x2_row
     %o = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
         %a, %b, %s#0 : vector<16x16xf16>, vector<32x16xf16>

@@ -9,6 +9,7 @@
 #nk = affine_map<(m, n, k) -> (n, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
+#wide = #fcgpu.product<wmma, wide = true>
 !ring = !fcgpu.ring<2x16x16xf16, padded>
 !half = vector<16x16xf16>
 !tile = vector<16x16xf32>
@@ -20,19 +21,19 @@
 // CHECK-LABEL: gpu.func @sums_stay_in_fragments
 // CHECK:         scf.for
 // CHECK-NOT:       fcgpu.convert_layout
-// CHECK:           vector.contract {{.+}} {fcgpu.layout = #x4_row}
+// CHECK:           vector.contract {{.+}}fcgpu.home = #x4_row
 // CHECK-NOT:       fcgpu.convert_layout
 // CHECK:           scf.if
-// CHECK:             %[[KNOWN:.+]] = fcgpu.convert_layout %{{.+}} {fcgpu.layout = #x4_row}
-// CHECK:             %[[SCALED:.+]] = arith.mulf %[[KNOWN]], {{.+}} {fcgpu.layout = #x4_row}
-// CHECK:             %[[BACK:.+]] = fcgpu.convert_layout %[[SCALED]] {fcgpu.layout = #fcgpu.fragments}
+// CHECK:             %[[KNOWN:.+]] = fcgpu.convert_layout %{{.+}} {fcgpu.home = #x4_row}
+// CHECK:             %[[SCALED:.+]] = arith.mulf %[[KNOWN]], {{.+}} {fcgpu.home = #x4_row}
+// CHECK:             %[[BACK:.+]] = fcgpu.convert_layout %[[SCALED]] {fcgpu.home = #fcgpu.fragments}
 // CHECK:             scf.yield %[[BACK]]
-// CHECK:           } {fcgpu.layout = #fcgpu.fragments}
+// CHECK:           } {fcgpu.home = #fcgpu.fragments}
 // CHECK-NOT:       fcgpu.convert_layout
-// CHECK:           vector.contract {{.+}} {fcgpu.layout = #fcgpu.fragments}
+// CHECK:           vector.contract {{.+}}fcgpu.home = #fcgpu.fragments
 // CHECK:           scf.yield
-// CHECK:         } {fcgpu.layout = #fcgpu.fragments}
-// CHECK:         fcgpu.convert_layout %{{.+}} {fcgpu.layout = #x4_row}
+// CHECK:         } {fcgpu.home = #fcgpu.fragments}
+// CHECK:         fcgpu.convert_layout %{{.+}} {fcgpu.home = #x4_row}
 gpu.module @kernels {
   gpu.func @sums_stay_in_fragments(%ring: !ring, %out: memref<16x16xf32>, %n: index, %is_new: i1)
       kernel attributes {fcgpu.schedule = #schedule} {
@@ -41,10 +42,10 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !tile
     %two = arith.constant dense<2.0> : !tile
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
-      %q = fcgpu.read %ring[%c0] in_place : !ring -> !half
-      %k = fcgpu.read %ring[%i] in_place : !ring -> !half
+      %q = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> !half
+      %k = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
-          %q, %k, %zero : !half, !half into !tile
+          %q, %k, %zero {fcgpu.product = #wide} : !half, !half into !tile
       %p = arith.truncf %s : !tile to !half
       %scaled = scf.if %is_new -> (!tile) {
         %new = arith.mulf %acc, %two : !tile
@@ -52,9 +53,9 @@ gpu.module @kernels {
       } else {
         scf.yield %acc : !tile
       }
-      %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+      %v = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %sum = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
-          %p, %v, %scaled : !half, !half into !tile
+          %p, %v, %scaled {fcgpu.product = #wide, fcgpu.home = #fcgpu.fragments} : !half, !half into !tile
       scf.yield %sum : !tile
     }
     vector.transfer_write %sums, %out[%c0, %c0] {in_bounds = [true, true]} : !tile, memref<16x16xf32>
@@ -70,23 +71,24 @@ gpu.module @kernels {
 #mk = affine_map<(m, n, k) -> (m, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
+#wide = #fcgpu.product<wmma, wide = true>
 !ring = !fcgpu.ring<2x16x16xf16, padded>
 
-// Where the schedule does not ask for it, every sum is in a layout.
+// Where the product does not ask for it, every sum is in a layout.
 
 // CHECK-LABEL: gpu.func @sums_are_known
 // CHECK-NOT:     #fcgpu.fragments
 // CHECK-NOT:     fcgpu.convert_layout
-// CHECK:         vector.contract {{.+}} {fcgpu.layout = #x4_row}
+// CHECK:         vector.contract {{.+}}fcgpu.home = #x4_row
 // CHECK:         gpu.return
 gpu.module @kernels {
   gpu.func @sums_are_known(%ring: !ring, %p: vector<16x16xf16>, %out: memref<16x16xf32>)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %two = arith.constant dense<2.0> : vector<16x16xf32>
-    %v = fcgpu.read %ring[%c0] in_place : !ring -> vector<16x16xf16>
+    %v = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
     %sum = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %two : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        %p, %v, %two {fcgpu.product = #wide} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
     vector.transfer_write %sum, %out[%c0, %c0] {in_bounds = [true, true]} : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
   }

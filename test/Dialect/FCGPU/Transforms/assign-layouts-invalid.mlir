@@ -67,3 +67,25 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 0, product = wmma, exchange = padded>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+!ring = !fcgpu.ring<2x16x16xf16, padded>
+
+gpu.module @kernels {
+  gpu.func @plain_rows_of_no_product(%ring: !ring, %i: index, %acc: vector<16x16xf32>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %k = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+    // expected-error @below {{'vector.contract' op takes a tile in place of plain rows, but has no fcgpu.product that says how}}
+    %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        %k, %k, %acc : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+    gpu.return
+  }
+}

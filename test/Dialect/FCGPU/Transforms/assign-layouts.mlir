@@ -21,9 +21,9 @@ gpu.module @kernels {
                                            %acc: !acc)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    // CHECK: fcgpu.read %[[Q_RING]][%{{.+}}] {fcgpu.layout = #x2_row}
-    // CHECK: fcgpu.read %[[K_RING]][%{{.+}}] {fcgpu.layout = #x2_row}
-    // CHECK: vector.contract {{.+}} {fcgpu.layout = #x2_row}
+    // CHECK: fcgpu.read %[[Q_RING]][%{{.+}}] {fcgpu.home = #x2_row}
+    // CHECK: fcgpu.read %[[K_RING]][%{{.+}}] {fcgpu.home = #x2_row}
+    // CHECK: vector.contract {{.+}} {fcgpu.home = #x2_row}
     %q = fcgpu.read %q_ring[%c0] : !ring -> !tile
     %k = fcgpu.read %k_ring[%c0] : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
@@ -52,8 +52,8 @@ gpu.module @kernels {
   gpu.func @value_is_in_column_order(%p: !tile, %v_ring: !ring, %acc: !acc)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    // CHECK: fcgpu.read {{.+}} {fcgpu.layout = #x2_column}
-    // CHECK: vector.contract {{.+}} {fcgpu.layout = #x2_row}
+    // CHECK: fcgpu.read {{.+}} {fcgpu.home = #x2_column}
+    // CHECK: vector.contract {{.+}} {fcgpu.home = #x2_row}
     %v = fcgpu.read %v_ring[%c0] : !ring -> !tile
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
@@ -83,8 +83,8 @@ gpu.module @kernels {
       %p: !tile, %v_ring: !ring, %acc: !acc)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    // CHECK: fcgpu.read {{.+}} {fcgpu.layout = #x2_column}
-    // CHECK: arith.negf {{.+}} {fcgpu.layout = #x2_column}
+    // CHECK: fcgpu.read {{.+}} {fcgpu.home = #x2_column}
+    // CHECK: arith.negf {{.+}} {fcgpu.home = #x2_column}
     %v = fcgpu.read %v_ring[%c0] : !ring -> !tile
     %negated = arith.negf %v : !tile
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
@@ -113,13 +113,13 @@ gpu.module @kernels {
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    // CHECK:      fcgpu.read {{.+}} {fcgpu.layout = #x2_column}
+    // CHECK:      fcgpu.read {{.+}} {fcgpu.home = #x2_column}
     // CHECK:      scf.if
-    // CHECK:        arith.negf {{.+}} {fcgpu.layout = #x2_column}
-    // CHECK:      } {fcgpu.layout = #x2_column}
+    // CHECK:        arith.negf {{.+}} {fcgpu.home = #x2_column}
+    // CHECK:      } {fcgpu.home = #x2_column}
     // CHECK:      scf.for %
     // CHECK:        vector.contract
-    // CHECK:      } {fcgpu.layout = [#x2_column, unit]}
+    // CHECK:      } {fcgpu.home = [#x2_column, unit]}
     %first = fcgpu.read %v_ring[%c0] : !ring -> !tile
     %chosen = scf.if %wanted -> !tile {
       %negated = arith.negf %first : !tile
@@ -156,8 +156,8 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @splat_fits_any_layout(%a: !tile, %acc: !acc)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK: vector.contract {{.+}} {fcgpu.layout = #x2_row}
-    // CHECK: vector.contract {{.+}} {fcgpu.layout = #x2_row}
+    // CHECK: vector.contract {{.+}} {fcgpu.home = #x2_row}
+    // CHECK: vector.contract {{.+}} {fcgpu.home = #x2_row}
     %ones = arith.constant dense<1.0> : !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
@@ -182,7 +182,7 @@ gpu.module @kernels {
   gpu.func @only_tiles_get_a_layout(%tile: vector<16x16xf32>,
                                     %rows: vector<16xf32>, %scalar: f32)
       kernel attributes {fcgpu.schedule = #schedule} {
-    // CHECK: math.exp2 %{{.+}} {fcgpu.layout = #x2_row} : vector<16x16xf32>
+    // CHECK: math.exp2 %{{.+}} {fcgpu.home = #x2_row} : vector<16x16xf32>
     // CHECK: math.exp2 %{{.+}} : vector<16xf32>
     // CHECK: math.exp2 %{{.+}} : f32
     %0 = math.exp2 %tile : vector<16x16xf32>

@@ -80,10 +80,10 @@ gpu.module @kernels {
       %acc = arith.constant dense<1.0> : vector<16x32xf32>
       %max = arith.constant dense<2.0> : vector<16xf32>
       %o:2, %m:2 = fcgpu.all_to_all %acc, %max part %part of 2
-          {fcgpu.layout = [#wide, #wide, unit, unit]}
+          {fcgpu.home = [#wide, #wide, unit, unit]}
           : vector<16x32xf32>, vector<16xf32>
-      %sum = arith.addf %o#0, %o#1 {fcgpu.layout = #wide} : vector<8x32xf32>
-      %half = arith.truncf %sum {fcgpu.layout = #wide}
+      %sum = arith.addf %o#0, %o#1 {fcgpu.home = #wide} : vector<8x32xf32>
+      %half = arith.truncf %sum {fcgpu.home = #wide}
           : vector<8x32xf32> to vector<8x32xf16>
       %row_sum = arith.addf %m#0, %m#1 : vector<8xf32>
       vector.transfer_write %half, %out[%c0, %c0] {in_bounds = [true, true]}
@@ -126,10 +126,10 @@ gpu.module @kernels {
     scf.forall (%rows, %part) in (1, 4) {
       %acc = arith.constant dense<1.0> : vector<16x16xf32>
       %o:4 = fcgpu.all_to_all %acc part %part of 4
-          {fcgpu.layout = [#row, #row, #row, #row]} : vector<16x16xf32>
-      %a = arith.addf %o#0, %o#1 {fcgpu.layout = #row} : vector<8x8xf32>
-      %b = arith.addf %o#2, %o#3 {fcgpu.layout = #row} : vector<8x8xf32>
-      %c = arith.addf %a, %b {fcgpu.layout = #row} : vector<8x8xf32>
+          {fcgpu.home = [#row, #row, #row, #row]} : vector<16x16xf32>
+      %a = arith.addf %o#0, %o#1 {fcgpu.home = #row} : vector<8x8xf32>
+      %b = arith.addf %o#2, %o#3 {fcgpu.home = #row} : vector<8x8xf32>
+      %c = arith.addf %a, %b {fcgpu.home = #row} : vector<8x8xf32>
       vector.transfer_write %c, %out[%c0, %c56] {in_bounds = [true, true]}
           : vector<8x8xf32>, memref<8x64xf32>
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
@@ -166,11 +166,11 @@ gpu.module @kernels {
     %of_block = fcgpu.alloc_ring : !block
     %of_warp = fcgpu.alloc_ring by warp : !warp
     scf.forall (%rows, %part) in (2, 2) {
-      %a = fcgpu.read %of_block[%c0] {fcgpu.layout = #row}
+      %a = fcgpu.read %of_block[%c0] {fcgpu.home = #row}
           : !block -> vector<16x16xf16>
-      %b = fcgpu.read %of_warp[%c0] {fcgpu.layout = #row}
+      %b = fcgpu.read %of_warp[%c0] {fcgpu.home = #row}
           : !warp -> vector<16x16xf16>
-      %c = arith.addf %a, %b {fcgpu.layout = #row} : vector<16x16xf16>
+      %c = arith.addf %a, %b {fcgpu.home = #row} : vector<16x16xf16>
       vector.transfer_write %c, %out[%c0, %c0] {in_bounds = [true, true]}
           : vector<16x16xf16>, memref<16x16xf16>
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}

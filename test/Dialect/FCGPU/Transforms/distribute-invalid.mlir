@@ -132,7 +132,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : <2x16x32xf16>
     // expected-error @below {{failed to legalize operation 'fcgpu.read' that was explicitly marked illegal}}
-    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #fcgpu.layout<register (0, 1) (0, 2) (0, 4), lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>}
+    %tile = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.layout<register (0, 1) (0, 2) (0, 4), lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>}
         : <2x16x32xf16> -> vector<16x32xf16>
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x32xf16>, memref<16x32xf16>
@@ -196,7 +196,7 @@ gpu.module @kernels {
     // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
     %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %a, %a : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf16>
+        %a, %a, %a {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf16>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf16>, memref<16x16xf16>
     gpu.return

@@ -366,7 +366,7 @@ gpu.module @kernels {
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
-    %value = fcgpu.read %ring[%tile] {fcgpu.layout = #row} : !ring -> !tile
+    %value = fcgpu.read %ring[%tile] {fcgpu.home = #row} : !ring -> !tile
     vector.transfer_write %value, %out[%c0, %c0] {in_bounds = [true, true]}
         : !tile, memref<16x32xf16>
     gpu.return
@@ -767,7 +767,7 @@ gpu.module @kernels {
     // CHECK:      gpu.return
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
-    %value = fcgpu.read %ring[%tile] {fcgpu.layout = #row} : !ring -> !tile
+    %value = fcgpu.read %ring[%tile] {fcgpu.home = #row} : !ring -> !tile
     vector.transfer_write %value, %out[%c0, %c0] {in_bounds = [true, true]}
         : !tile, memref<16x24xf16>
     gpu.return
@@ -800,7 +800,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
     %tile = fcgpu.read %ring[%c0] column(32)
-        {fcgpu.layout = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>}
+        {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>}
         : !ring -> vector<16x32xf16>
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x32xf16>, memref<16x32xf16>

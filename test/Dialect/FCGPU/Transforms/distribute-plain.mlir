@@ -14,7 +14,7 @@
 
 // Q K^T takes both from their slots. S goes to the warp's own memory, with rows of 20, and back in the layout that all
 // else has; P is stored behind it, from where P V takes it, and O is what was there and what comes back. A tile that goes
-// by way of registers is there for the next instruction: nothing is committed or waited for.
+// by way of registers is there for the next instruction.
 
 // CHECK-LABEL: gpu.func @fragments
 // CHECK-SAME:    fcgpu.ptx_version = 60
@@ -46,15 +46,13 @@ gpu.module @kernels {
     %ring_q = fcgpu.alloc_ring : !ring
     %ring_k = fcgpu.alloc_ring : !ring
     scf.forall (%warp) in (1) {
-      fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp in_bounds : memref<16x16xf16> to !ring
-      fcgpu.commit_copies
-      fcgpu.wait_copies in_flight(0)
-      %a = fcgpu.read %ring_q[%c0] in_place : !ring -> vector<16x16xf16>
-      %b = fcgpu.read %ring_k[%c0] in_place : !ring -> vector<16x16xf16>
-      %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+      fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp via_registers in_bounds : memref<16x16xf16> to !ring
+      %a = fcgpu.read %ring_q[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %b = fcgpu.read %ring_k[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero {fcgpu.product = #fcgpu.product<wmma>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
       %p = arith.truncf %s : vector<16x16xf32> to vector<16x16xf16>
-      %v = fcgpu.read %ring_k[%c0] in_place : !ring -> vector<16x16xf16>
-      %o = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %s : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+      %v = fcgpu.read %ring_k[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %o = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %s {fcgpu.product = #fcgpu.product<wmma>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
       vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]} : vector<16x16xf32>, memref<16x16xf32>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -83,15 +81,13 @@ gpu.module @kernels {
     %ring_q = fcgpu.alloc_ring : !ring
     %ring_k = fcgpu.alloc_ring : !ring
     scf.forall (%warp) in (1) {
-      fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp in_bounds : memref<16x16xf16> to !ring
-      fcgpu.commit_copies
-      fcgpu.wait_copies in_flight(0)
-      %a = fcgpu.read %ring_q[%c0] in_place : !ring -> vector<16x16xf16>
-      %b = fcgpu.read %ring_k[%c0] in_place : !ring -> vector<16x16xf16>
-      %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+      fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp via_registers in_bounds : memref<16x16xf16> to !ring
+      %a = fcgpu.read %ring_q[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %b = fcgpu.read %ring_k[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero {fcgpu.product = #fcgpu.product<wmma, wide = true>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
       %p = arith.truncf %s : vector<16x16xf32> to vector<16x16xf16>
-      %v = fcgpu.read %ring_k[%c0] in_place : !ring -> vector<16x16xf16>
-      %o = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %s : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+      %v = fcgpu.read %ring_k[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %o = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %s {fcgpu.product = #fcgpu.product<wmma, wide = true>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
       vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]} : vector<16x16xf32>, memref<16x16xf32>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -128,15 +124,13 @@ gpu.module @kernels {
     %ring_q = fcgpu.alloc_ring : !query
     %ring_k = fcgpu.alloc_ring : !ring
     scf.forall (%warp) in (1) {
-      fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp in_bounds : memref<32x16xf16> to !query
-      fcgpu.commit_copies
-      fcgpu.wait_copies in_flight(0)
-      %a = fcgpu.read %ring_q[%c0] in_place : !query -> vector<32x16xf16>
-      %b = fcgpu.read %ring_k[%c0] in_place : !ring -> vector<16x16xf16>
-      %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
+      fcgpu.copy %q[%c0, %c0] to %ring_q[%c0] by warp via_registers in_bounds : memref<32x16xf16> to !query
+      %a = fcgpu.read %ring_q[%c0] {fcgpu.home = #fcgpu.shared} : !query -> vector<32x16xf16>
+      %b = fcgpu.read %ring_k[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero {fcgpu.product = #fcgpu.product<thread>} : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
       %p = arith.truncf %s : vector<32x16xf32> to vector<32x16xf16>
-      %v = fcgpu.read %ring_k[%c0] in_place : !ring -> vector<16x16xf16>
-      %o = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %s : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
+      %v = fcgpu.read %ring_k[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %o = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %s {fcgpu.product = #fcgpu.product<thread>} : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
       vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]} : vector<32x16xf32>, memref<32x16xf32>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -188,16 +182,16 @@ gpu.module @kernels {
   gpu.func @sums_in_fragments(%p: memref<32x16xf16>, %out: memref<32x32xf32>, %n: index) kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    %one = arith.constant {fcgpu.layout = #rows} dense<1.0> : vector<32x16xf16>
-    %zero = arith.constant {fcgpu.layout = #fcgpu.fragments} dense<0.0> : vector<32x32xf32>
+    %one = arith.constant {fcgpu.home = #rows} dense<1.0> : vector<32x16xf16>
+    %zero = arith.constant {fcgpu.home = #fcgpu.fragments} dense<0.0> : vector<32x32xf32>
     %ring = fcgpu.alloc_ring : !ring
     scf.forall (%warp) in (1) {
       %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (vector<32x32xf32>) {
-        %v = fcgpu.read %ring[%i] in_place : !ring -> vector<16x32xf16>
-        %sum = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %one, %v, %acc {fcgpu.layout = #fcgpu.fragments} : vector<32x16xf16>, vector<16x32xf16> into vector<32x32xf32>
+        %v = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x32xf16>
+        %sum = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %one, %v, %acc {fcgpu.product = #fcgpu.product<wmma, wide = true>, fcgpu.home = #fcgpu.fragments} : vector<32x16xf16>, vector<16x32xf16> into vector<32x32xf32>
         scf.yield %sum : vector<32x32xf32>
-      } {fcgpu.layout = #fcgpu.fragments}
-      %o = fcgpu.convert_layout %sums {fcgpu.layout = #rows} : vector<32x32xf32>
+      } {fcgpu.home = #fcgpu.fragments}
+      %o = fcgpu.convert_layout %sums {fcgpu.home = #rows} : vector<32x32xf32>
       vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, memref<32x32xf32>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
@@ -225,14 +219,14 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @to_fragments(%out: memref<16x16xf32>) kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
-    %p = arith.constant {fcgpu.layout = #rows} dense<1.0> : vector<16x16xf16>
-    %known = arith.constant {fcgpu.layout = #rows} dense<2.0> : vector<16x16xf32>
+    %p = arith.constant {fcgpu.home = #rows} dense<1.0> : vector<16x16xf16>
+    %known = arith.constant {fcgpu.home = #rows} dense<2.0> : vector<16x16xf32>
     %ring = fcgpu.alloc_ring : !ring
     scf.forall (%warp) in (1) {
-      %acc = fcgpu.convert_layout %known {fcgpu.layout = #fcgpu.fragments} : vector<16x16xf32>
-      %v = fcgpu.read %ring[%c0] in_place : !ring -> vector<16x16xf16>
-      %sum = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %acc {fcgpu.layout = #fcgpu.fragments} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
-      %o = fcgpu.convert_layout %sum {fcgpu.layout = #rows} : vector<16x16xf32>
+      %acc = fcgpu.convert_layout %known {fcgpu.home = #fcgpu.fragments} : vector<16x16xf32>
+      %v = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+      %sum = vector.contract {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %p, %v, %acc {fcgpu.product = #fcgpu.product<wmma, wide = true>, fcgpu.home = #fcgpu.fragments} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+      %o = fcgpu.convert_layout %sum {fcgpu.home = #rows} : vector<16x16xf32>
       vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]} : vector<16x16xf32>, memref<16x16xf32>
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return

@@ -11,7 +11,7 @@
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
-#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+#product = {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"], fcgpu.product = #fcgpu.product<wmma>}
 !ring = !fcgpu.ring<2x16x16xf16, padded>
 
 gpu.module @kernels {
@@ -60,8 +60,8 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       scf.for %i = %c0 to %n step %c1 {
         fcgpu.acquire %ring[%i] to read : !ring
-        %b = fcgpu.read %ring[%i] in_place : !ring -> vector<16x16xf16>
-        %s = vector.contract #product %b, %b, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        %b = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> vector<16x16xf16>
+        %s = vector.contract #product %b, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
         fcgpu.release %ring[%i] : !ring
       }
     } {mapping = [#gpu.warp<linear_dim_0>]}

@@ -52,7 +52,7 @@ gpu.module @kernels {
     fcgpu.produce {
     }
     scf.forall (%g) in (1) {
-      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %b = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<64x72xf16>
       %s = vector.contract #product %p, %b, %zero
           : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
       %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>

@@ -21,7 +21,7 @@ gpu.module @kernels {
     // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
     %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %b, %zero : vector<16x4xf16>, vector<16x4xf16> into vector<16x16xf32>
+        %a, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x4xf16>, vector<16x4xf16> into vector<16x16xf32>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
@@ -47,7 +47,7 @@ gpu.module @kernels {
     // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
     %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %b, %zero : vector<24x16xf16>, vector<16x16xf16> into vector<24x16xf32>
+        %a, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<24x16xf16>, vector<16x16xf16> into vector<24x16xf32>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<24x16xf32>, memref<24x16xf32>
     gpu.return
@@ -73,7 +73,7 @@ gpu.module @kernels {
     // expected-error @below {{failed to legalize operation 'vector.contract' that was explicitly marked illegal}}
     %r = vector.contract {indexing_maps = [#km, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %b, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        %a, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
@@ -100,7 +100,7 @@ gpu.module @kernels {
     %r = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"],
         kind = #vector.kind<maxnumf>}
-        %a, %b, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+        %a, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
     vector.transfer_write %r, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
@@ -119,7 +119,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     %tile = fcgpu.read %ring[%c0]
-        {fcgpu.layout = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>}
+        {fcgpu.home = #fcgpu.layout<register (1, 0), lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>}
         : <2x16x16xf16> -> vector<16x16xf16>
     // expected-error @below {{failed to legalize operation 'vector.transfer_write' that was explicitly marked illegal}}
     vector.transfer_write %tile, %out[%c0, %c0] {in_bounds = [true, true]}

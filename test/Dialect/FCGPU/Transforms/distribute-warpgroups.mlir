@@ -82,12 +82,12 @@ gpu.module @kernels {
     }
     scf.forall (%g) in (2) {
       fcgpu.acquire %ring[%c0] to read : !ring
-      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<128x128xf16>
+      %b = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<128x128xf16>
       %s = vector.contract #nk_product %p, %b, %zero
           : vector<64x128xf16>, vector<128x128xf16> into vector<64x128xf32>
       %t = fcgpu.await %s using(%p : vector<64x128xf16>) in_flight(0) : vector<64x128xf32>
       fcgpu.release %ring[%c0] : !ring
-      %v = fcgpu.read %ring[%c0] in_place : !ring -> vector<128x128xf16>
+      %v = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<128x128xf16>
       %u = vector.contract #kn_product %p, %v, %t
           : vector<64x128xf16>, vector<128x128xf16> into vector<64x128xf32>
       %w = fcgpu.await %u using(%p : vector<64x128xf16>) in_flight(0) : vector<64x128xf32>
@@ -240,7 +240,7 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : vector<64x128xf32>
     %ring = fcgpu.alloc_ring : !ring
     scf.forall (%g) in (2) {
-      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<128x128xf16>
+      %b = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<128x128xf16>
       // expected-error @below {{'vector.contract' op multiplies 'f16' by 'f16' into 'f32', for which sm_90 has no instruction that is known here}}
       %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
           %p, %b, %zero : vector<64x128xf16>, vector<128x128xf16> into vector<64x128xf32>
@@ -314,7 +314,7 @@ gpu.module @kernels {
     }
     scf.forall (%g) in (1) {
       fcgpu.acquire %ring[%c0] to read : !ring
-      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %b = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<64x72xf16>
       %s = vector.contract #kn_product %p, %b, %zero
           : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
       %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>
@@ -355,7 +355,7 @@ gpu.module @kernels {
     fcgpu.produce {
     }
     scf.forall (%g) in (1) {
-      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %b = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<64x72xf16>
       %s = vector.contract #kn_product %p, %b, %zero
           : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
       %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>
@@ -392,7 +392,7 @@ gpu.module @kernels {
     fcgpu.produce {
     }
     scf.forall (%g) in (1) {
-      %b = fcgpu.read %ring[%c0] in_place : !ring -> vector<64x72xf16>
+      %b = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> vector<64x72xf16>
       %s = vector.contract #kn_product %p, %b, %zero
           : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
       %t = fcgpu.await %s using(%p : vector<64x64xf16>) in_flight(0) : vector<64x72xf32>
@@ -456,11 +456,11 @@ gpu.module @kernels {
     fcgpu.produce {
     }
     scf.forall (%g) in (1) {
-      %b = fcgpu.read %k_ring[%c0] in_place : !k_ring -> vector<64x128xf16>
+      %b = fcgpu.read %k_ring[%c0] {fcgpu.home = #fcgpu.shared} : !k_ring -> vector<64x128xf16>
       %s = vector.contract #nk_product %q, %b, %none
           : vector<64x128xf16>, vector<64x128xf16> into vector<64x64xf32>
       %t = fcgpu.await %s using(%q : vector<64x128xf16>) in_flight(0) : vector<64x64xf32>
-      %w = fcgpu.read %v_ring[%c0] in_place : !v_ring -> vector<64x136xf16>
+      %w = fcgpu.read %v_ring[%c0] {fcgpu.home = #fcgpu.shared} : !v_ring -> vector<64x136xf16>
       %r = vector.contract #kn_product %p, %w, %none_o
           : vector<64x64xf16>, vector<64x136xf16> into vector<64x136xf32>
       %u = fcgpu.await %r using(%p : vector<64x64xf16>) in_flight(0) : vector<64x136xf32>
@@ -492,7 +492,7 @@ gpu.module @kernels {
     fcgpu.produce {
     }
     scf.forall (%g) in (1) {
-      %b = fcgpu.read %k_ring[%c0] in_place : !k_ring -> vector<64x128xf16>
+      %b = fcgpu.read %k_ring[%c0] {fcgpu.home = #fcgpu.shared} : !k_ring -> vector<64x128xf16>
       // expected-error @below {{failed to legalize operation 'vector.contract'}}
       %s = vector.contract #nk_product %q, %b, %none
           : vector<64x128xf16>, vector<64x128xf16> into vector<64x64xf32>

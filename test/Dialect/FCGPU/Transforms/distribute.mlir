@@ -68,11 +68,11 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !acc
     %q_ring = fcgpu.alloc_ring : !ring
     %k_ring = fcgpu.alloc_ring : !ring
-    %q = fcgpu.read %q_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %k = fcgpu.read %k_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %q = fcgpu.read %q_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %k = fcgpu.read %k_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %q, %k, %zero : !tile, !tile into !acc
+        %q, %k, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -114,10 +114,10 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !acc
     %p = arith.constant dense<1.0> : !tile
     %v_ring = fcgpu.alloc_ring : !ring
-    %v = fcgpu.read %v_ring[%c0] {fcgpu.layout = #column} : !ring -> !tile
+    %v = fcgpu.read %v_ring[%c0] {fcgpu.home = #column} : !ring -> !tile
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %zero : !tile, !tile into !acc
+        %p, %v, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -166,15 +166,15 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !acc
     %k_ring = fcgpu.alloc_ring : !ring
     %v_ring = fcgpu.alloc_ring : !ring
-    %k = fcgpu.read %k_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %v = fcgpu.read %v_ring[%c0] {fcgpu.layout = #column} : !ring -> !tile
+    %k = fcgpu.read %k_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %v = fcgpu.read %v_ring[%c0] {fcgpu.home = #column} : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %k, %k, %zero : !tile, !tile into !acc
+        %k, %k, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     %p = arith.truncf %s : !acc to !tile
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %zero : !tile, !tile into !acc
+        %p, %v, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -206,7 +206,7 @@ gpu.module @kernels {
     %b = arith.constant dense<2.0> : vector<16x16xf16>
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %b, %zero : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
+        %a, %b, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<32x16xf16>, vector<16x16xf16> into vector<32x16xf32>
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<32x16xf32>, memref<32x16xf32>
     gpu.return
@@ -243,7 +243,7 @@ gpu.module @kernels {
     %a = arith.constant dense<1.0> : vector<16x32xf16>
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %a, %a, %zero : vector<16x32xf16>, vector<16x32xf16> into vector<16x16xf32>
+        %a, %a, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x32xf16>, vector<16x32xf16> into vector<16x16xf32>
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : vector<16x16xf32>, memref<16x16xf32>
     gpu.return
@@ -288,8 +288,8 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %old_max = arith.constant dense<0xFF800000> : !rows
     %ring = fcgpu.alloc_ring : !ring
-    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %s = arith.extf %half {fcgpu.layout = #row} : !tile to !wide
+    %half = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %s = arith.extf %half {fcgpu.home = #row} : !tile to !wide
     %max = vector.multi_reduction <maxnumf>, %s, %old_max [1] : !wide to !rows
     vector.transfer_write %max, %out[%c0] {in_bounds = [true]}
         : !rows, memref<16xf32>
@@ -326,8 +326,8 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %zero = arith.constant dense<0.0> : !sums
     %ring = fcgpu.alloc_ring : !ring
-    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %p = arith.extf %half {fcgpu.layout = #row} : !tile to !wide
+    %half = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %p = arith.extf %half {fcgpu.home = #row} : !tile to !wide
     %groups = vector.shape_cast %p : !wide to !groups
     %sum = vector.multi_reduction <add>, %groups, %zero [1] : !groups to !sums
     vector.transfer_write %sum, %out[%c0, %c0] {in_bounds = [true, true]}
@@ -364,7 +364,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %zero = arith.constant dense<0.0> : !rows
     %ring = fcgpu.alloc_ring : !ring
-    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !half
+    %tile = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !half
     %sum = vector.multi_reduction <add>, %tile, %zero [1] : !half to !rows
     %exp = math.exp2 %sum : !rows
     %column = vector.shape_cast %exp : !rows to !column
@@ -389,14 +389,14 @@ gpu.module @kernels {
   gpu.func @elementwise_ops_keep_their_attributes(%out: memref<16x16xf16>)
       kernel attributes {fcgpu.schedule = #schedule} {
     // CHECK:      %[[CORE:.+]] = vector.extract %{{.+}}[0] : vector<2xf16>
-    // CHECK-NOT:  fcgpu.layout
+    // CHECK-NOT:  fcgpu.home
     // CHECK:      %[[SUM:.+]] = arith.addf %[[CORE]], %[[CORE]] fastmath<nnan> : vector<2xf16>
-    // CHECK-NOT:  fcgpu.layout
+    // CHECK-NOT:  fcgpu.home
     // CHECK:      vector.store %[[SUM]]
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
-    %tile = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %sum = arith.addf %tile, %tile fastmath<nnan> {fcgpu.layout = #row} : !tile
+    %tile = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %sum = arith.addf %tile, %tile fastmath<nnan> {fcgpu.home = #row} : !tile
     vector.transfer_write %sum, %out[%c0, %c0] {in_bounds = [true, true]}
         : !tile, memref<16x16xf16>
     gpu.return
@@ -499,11 +499,11 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !acc
     %q_ring = fcgpu.alloc_ring : !ring
     %k_ring = fcgpu.alloc_ring : !ring
-    %q = fcgpu.read %q_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %k = fcgpu.read %k_ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %q = fcgpu.read %q_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %k = fcgpu.read %k_ring[%c0] {fcgpu.home = #row} : !ring -> !tile
     %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %q, %k, %zero : !tile, !tile into !acc
+        %q, %k, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : !tile, !tile into !acc
     vector.transfer_write %s, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x16xf32>
     gpu.return
@@ -543,11 +543,11 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !acc
     %p = arith.constant dense<1.0> : vector<16x16xbf16>
     %v_ring = fcgpu.alloc_ring : !ring
-    %v = fcgpu.read %v_ring[%c0] {fcgpu.layout = #column}
+    %v = fcgpu.read %v_ring[%c0] {fcgpu.home = #column}
         : !ring -> vector<16x24xbf16>
     %o = vector.contract {indexing_maps = [#mk, #kn, #mn],
         iterator_types = ["parallel", "parallel", "reduction"]}
-        %p, %v, %zero : vector<16x16xbf16>, vector<16x24xbf16> into !acc
+        %p, %v, %zero {fcgpu.home = #fcgpu.layout<register (0, 1), lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>} : vector<16x16xbf16>, vector<16x24xbf16> into !acc
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [true, true]}
         : !acc, memref<16x24xf32>
     gpu.return
@@ -582,7 +582,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %limit = arith.constant dense<1.0> : !tile
     %ring = fcgpu.alloc_ring : !ring
-    %s = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %s = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !tile
     %exceeds = arith.cmpf ogt, %s, %limit : !tile
     %any = vector.multi_reduction <or>, %exceeds, %before [0, 1]
         : vector<16x32xi1> to i1
@@ -619,12 +619,12 @@ gpu.module @kernels {
     %zero = arith.constant dense<0.0> : !tile
     %flags0 = arith.constant dense<false> : vector<16x8xi1>
     %ring = fcgpu.alloc_ring : !ring
-    %half = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
-    %flags = arith.cmpf ogt, %half, %zero {fcgpu.layout = #row} : !tile
-    %groups = vector.shape_cast %flags {fcgpu.layout = #row}
+    %half = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !tile
+    %flags = arith.cmpf ogt, %half, %zero {fcgpu.home = #row} : !tile
+    %groups = vector.shape_cast %flags {fcgpu.home = #row}
         : vector<16x32xi1> to vector<16x4x8xi1>
     %any8 = vector.multi_reduction <or>, %groups, %flags0
-        {fcgpu.layout = #row} [1] : vector<16x4x8xi1> to vector<16x8xi1>
+        {fcgpu.home = #row} [1] : vector<16x4x8xi1> to vector<16x8xi1>
     %any = vector.multi_reduction <or>, %any8, %no [0, 1]
         : vector<16x8xi1> to i1
     scf.if %any {
@@ -664,7 +664,7 @@ gpu.module @kernels {
     // CHECK:         gpu.return
     %c0 = arith.constant 0 : index
     %ring = fcgpu.alloc_ring : !ring
-    %o = fcgpu.read %ring[%c0] {fcgpu.layout = #row} : !ring -> !tile
+    %o = fcgpu.read %ring[%c0] {fcgpu.home = #row} : !ring -> !tile
     vector.transfer_write %o, %out[%c0, %c0] {in_bounds = [false, true]}
         : !tile, memref<?x40xf16>
     gpu.return

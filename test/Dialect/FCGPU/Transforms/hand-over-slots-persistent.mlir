@@ -77,8 +77,8 @@ gpu.module @kernels {
     scf.forall (%g) in (2) {
       scf.for %t = %c0 to %blocks step %c1 {
         %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%acc = %zero) -> (!tile) {
-          %a = fcgpu.read %ring_q[%g] in_place : !ring -> !half
-          %b = fcgpu.read %ring_k[%i] in_place : !ring -> !half
+          %a = fcgpu.read %ring_q[%g] {fcgpu.home = #fcgpu.shared} : !ring -> !half
+          %b = fcgpu.read %ring_k[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
           %s = vector.contract #product %a, %b, %acc : !half, !half into !tile
           scf.yield %s : !tile
         }
@@ -141,11 +141,11 @@ gpu.module @kernels {
         %n = affine.apply affine_map<(t) -> (t * 3 + 1)>(%t)
         %last = arith.subi %n, %c1 : index
         %r = scf.for %i = %c0 to %last step %c1 iter_args(%acc = %zero) -> (!tile) {
-          %b = fcgpu.read %ring_k[%i] in_place : !ring -> !half
+          %b = fcgpu.read %ring_k[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
           %s = vector.contract #product %p, %b, %acc : !half, !half into !tile
           scf.yield %s : !tile
         }
-        %b = fcgpu.read %ring_k[%last] in_place : !ring -> !half
+        %b = fcgpu.read %ring_k[%last] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %s = vector.contract #product %p, %b, %r : !half, !half into !tile
         "use"(%s) : (!tile) -> ()
       } {fcgpu.block_tiles}
@@ -190,7 +190,7 @@ gpu.module @kernels {
       scf.for %t = %c0 to %more step %c1 {
         %n = affine.apply affine_map<(t) -> (t * 3 + 1)>(%t)
         %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
-          %b = fcgpu.read %ring[%i] in_place : !ring -> !half
+          %b = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
           %s = vector.contract #product %p, %b, %acc : !half, !half into !tile
           scf.yield %s : !tile
         }
@@ -236,7 +236,7 @@ gpu.module @kernels {
       scf.for %t = %c0 to %blocks step %c1 {
         %n = affine.apply affine_map<(t) -> (t * 2 + 1)>(%t)
         %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
-          %b = fcgpu.read %ring[%i] in_place : !ring -> !half
+          %b = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
           %s = vector.contract #product %p, %b, %acc : !half, !half into !tile
           scf.yield %s : !tile
         }
@@ -278,7 +278,7 @@ gpu.module @kernels {
     scf.forall (%g) in (2) {
       scf.for %t = %c0 to %blocks step %c1 {
         scf.for %i = %c0 to %blocks step %c1 {
-          %b = fcgpu.read %ring[%i] in_place : !ring -> !half
+          %b = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
           %s = vector.contract #product %p, %b, %zero : !half, !half into !tile
           "use"(%s) : (!tile) -> ()
         }

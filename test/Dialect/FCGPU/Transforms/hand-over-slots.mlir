@@ -49,12 +49,12 @@ gpu.module @kernels {
     // CHECK:      scf.forall (%[[G:.+]]) in (2) {
     // CHECK:        fcgpu.acquire %[[RING_Q]][%[[G]]] to read
     // CHECK-NEXT:   scf.for %[[I:.+]] = {{.*}} iter_args(%[[P:.+]] = %{{.+}}, %[[ACC:.+]] = %{{.+}})
-    // CHECK-NEXT:     %[[Q:.+]] = fcgpu.read %[[RING_Q]][%[[G]]] in_place
+    // CHECK-NEXT:     %[[Q:.+]] = fcgpu.read %[[RING_Q]][%[[G]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     fcgpu.acquire %[[RING_K]][%[[I]]] to read
-    // CHECK-NEXT:     %[[K:.+]] = fcgpu.read %[[RING_K]][%[[I]]] in_place
+    // CHECK-NEXT:     %[[K:.+]] = fcgpu.read %[[RING_K]][%[[I]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     %[[S:.+]] = vector.contract {{.*}} %[[Q]], %[[K]],
     // CHECK-NEXT:     fcgpu.acquire %[[RING_V]][%[[I]]] to read
-    // CHECK-NEXT:     %[[V:.+]] = fcgpu.read %[[RING_V]][%[[I]]] in_place
+    // CHECK-NEXT:     %[[V:.+]] = fcgpu.read %[[RING_V]][%[[I]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     %[[O:.+]] = vector.contract {{.*}} %[[P]], %[[V]], %[[ACC]]
     // CHECK-NEXT:     %[[SCORES:.+]] = fcgpu.await %[[S]] in_flight(1)
     // CHECK-NEXT:     fcgpu.release %[[RING_K]][%[[I]]]
@@ -67,10 +67,10 @@ gpu.module @kernels {
       %p0 = arith.constant dense<0.0> : !half
       %r:2 = scf.for %i = %c0 to %n step %c1
           iter_args(%p = %p0, %acc = %zero) -> (!half, !tile) {
-        %a = fcgpu.read %ring_q[%g] in_place : !ring -> !half
-        %b = fcgpu.read %ring_k[%i] in_place : !ring -> !half
+        %a = fcgpu.read %ring_q[%g] {fcgpu.home = #fcgpu.shared} : !ring -> !half
+        %b = fcgpu.read %ring_k[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %s = vector.contract #product %a, %b, %zero : !half, !half into !tile
-        %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring_v[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
         %next = arith.truncf %s : !tile to !half
         scf.yield %next, %o : !half, !tile
@@ -117,11 +117,11 @@ gpu.module @kernels {
     scf.forall (%g) in (2) {
       %last = arith.subi %n, %c1 : index
       %r = scf.for %i = %c0 to %last step %c1 iter_args(%acc = %zero) -> (!tile) {
-        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
       }
-      %v = fcgpu.read %ring[%last] in_place : !ring -> !half
+      %v = fcgpu.read %ring[%last] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %o = vector.contract #product %p, %v, %r : !half, !half into !tile
       %e = arith.negf %o : !tile
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
@@ -160,11 +160,11 @@ gpu.module @kernels {
     // expected-error @below {{'scf.forall' op hands slots over wrongly: tile 0 of ring 0 is read, but never filled}}
     scf.forall (%g) in (2) {
       %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
-        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
       }
-      %v = fcgpu.read %ring[%n] in_place : !ring -> !half
+      %v = fcgpu.read %ring[%n] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %o = vector.contract #product %p, %v, %r : !half, !half into !tile
       %e = arith.negf %o : !tile
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
@@ -186,7 +186,7 @@ gpu.module @kernels {
     // expected-error @below {{'scf.forall' op walks another number of tiles than are copied, as far as the proof can tell}}
     scf.forall (%g) in (2) {
       %r = scf.for %i = %c0 to %m step %c1 iter_args(%acc = %zero) -> (!tile) {
-        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
       }
@@ -366,7 +366,7 @@ gpu.module @kernels {
     scf.forall (%g) in (2) {
       %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (!tile) {
         %next = arith.addi %i, %c1 : index
-        %v = fcgpu.read %ring[%next] in_place : !ring -> !half
+        %v = fcgpu.read %ring[%next] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
       }
@@ -396,7 +396,7 @@ gpu.module @kernels {
     %ring = fcgpu.alloc_ring : !ring
     scf.forall (%g) in (2) {
       // expected-error @below {{'fcgpu.read' op reads a tile in place, whose ring no fcgpu.produce fills; run flashcore-separate-roles first}}
-      %v = fcgpu.read %ring[%c0] in_place : !ring -> !half
+      %v = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %o = vector.contract #product %p, %v, %zero : !half, !half into !tile
       %e = arith.negf %o : !tile
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
@@ -455,7 +455,7 @@ gpu.module @kernels {
     }
     // expected-error @below {{'scf.forall' op hands slots over wrongly: tile 1 of ring 0 is read, but never filled}}
     scf.forall (%g) in (2) {
-      %a = fcgpu.read %ring[%g] in_place : !ring -> !half
+      %a = fcgpu.read %ring[%g] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %s = vector.contract #product %p, %a, %zero : !half, !half into !tile
       %e = arith.negf %s : !tile
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
@@ -507,7 +507,7 @@ gpu.module @kernels {
     scf.forall (%g) in (2) {
       %first = affine.min affine_map<(g)[n] -> (g, n - 1)>(%g)[%n]
       %r = scf.for %i = %first to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
-        %v = fcgpu.read %ring[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #product %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
       }
@@ -563,8 +563,8 @@ gpu.module @kernels {
     }
     scf.forall (%warp) in (2) {
       scf.for %i = %c0 to %n step %c1 {
-        %a = fcgpu.read %query[%warp] in_place : !query -> vector<16x64xf16>
-        %b = fcgpu.read %ring[%i] in_place : !ring -> vector<64x64xf16>
+        %a = fcgpu.read %query[%warp] {fcgpu.home = #fcgpu.shared} : !query -> vector<16x64xf16>
+        %b = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared} : !ring -> vector<64x64xf16>
         %s = vector.contract #product %a, %b, %zero : vector<16x64xf16>, vector<64x64xf16> into vector<16x64xf32>
         gpu.printf "%d\0A", %i : index
       }

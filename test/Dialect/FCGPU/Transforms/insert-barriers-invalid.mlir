@@ -151,6 +151,7 @@ gpu.module @kernels {
     %c2 = arith.constant 2 : index
     %ring = fcgpu.alloc_ring : <2x16x16xf16>
     scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%c1] to fill : <2x16x16xf16>
       // expected-error @below {{'fcgpu.copy' op copies into a slot that is not acquired to fill}}
       fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block
           : memref<128x16xf16> to <2x16x16xf16>

@@ -76,6 +76,37 @@ gpu.module @kernels {
   grid_order = query_fastest, min_blocks = 0>
 !tile = vector<16x16xf16>
 
+// Of copies by way of registers no groups are made: a barrier is all.
+
+// CHECK-LABEL: gpu.func @what_is_there_needs_no_wait
+gpu.module @kernels {
+  gpu.func @what_is_there_needs_no_wait(%key: memref<128x16xf16>)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    // CHECK:      fcgpu.copy {{.+}} by block via_registers
+    // CHECK-NEXT: gpu.barrier
+    // CHECK-NEXT: fcgpu.read
+    %ring = fcgpu.alloc_ring : <2x16x16xf16>
+    scf.forall (%warp) in (2) {
+      fcgpu.acquire %ring[%c0] to fill : <2x16x16xf16>
+      fcgpu.copy %key[%c0, %c0] to %ring[%c0] by block via_registers
+          : memref<128x16xf16> to <2x16x16xf16>
+      fcgpu.acquire %ring[%c0] to read : <2x16x16xf16>
+      %tile = fcgpu.read %ring[%c0] : <2x16x16xf16> -> !tile
+      fcgpu.release %ring[%c0] : <2x16x16xf16>
+      "use"(%tile) : (!tile) -> ()
+    } {mapping = [#gpu.warp<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 16,
+  num_warps = 2, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!tile = vector<16x16xf16>
+
 // The copies of one tile number are one group.
 
 // CHECK-LABEL: gpu.func @copies_of_one_tile_number_share_a_group

@@ -27,31 +27,31 @@ gpu.module @kernels {
     %c4 = arith.constant 4 : index
     %zero = arith.constant dense<0.0> : !tile
     // CHECK:      scf.forall
-    // CHECK:        fcgpu.read %{{.*}}[%c0] in_place
+    // CHECK:        fcgpu.read %{{.*}}[%c0] {fcgpu.home = #fcgpu.shared}
     // CHECK:        %[[S0:.+]] = vector.contract
     // CHECK:        %[[P0:.+]] = arith.truncf %[[S0]]
     // CHECK:        %[[ACC0:.+]] = arith.mulf
     // CHECK:        %[[R:.+]]:2 = scf.for %[[I:.+]] = %c0 to %c3 step %c1{{.*}} iter_args(%[[P:.+]] = %[[P0]], %[[ACC:.+]] = %[[ACC0]])
     // CHECK:          %[[NEXT:.+]] = arith.addi %[[I]], %{{.+}} : index
-    // CHECK-NEXT:     fcgpu.read %[[RING_Q]][%{{.+}}] in_place
-    // CHECK-NEXT:     fcgpu.read %[[RING_K]][%[[NEXT]]] in_place
+    // CHECK-NEXT:     fcgpu.read %[[RING_Q]][%{{.+}}] {fcgpu.home = #fcgpu.shared}
+    // CHECK-NEXT:     fcgpu.read %[[RING_K]][%[[NEXT]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     %[[S:.+]] = vector.contract
-    // CHECK-NEXT:     %[[V:.+]] = fcgpu.read %{{.*}}[%[[I]]] in_place
+    // CHECK-NEXT:     %[[V:.+]] = fcgpu.read %{{.*}}[%[[I]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     %[[O:.+]] = vector.contract {{.*}} %[[P]], %[[V]], %[[ACC]]
     // CHECK-NEXT:     %[[PN:.+]] = arith.truncf %[[S]]
     // CHECK-NEXT:     %[[SCALED:.+]] = arith.mulf %[[O]]
     // CHECK-NEXT:     scf.yield %[[PN]], %[[SCALED]]
-    // CHECK:        %[[VL:.+]] = fcgpu.read %{{.*}}[%c3{{.*}}] in_place
+    // CHECK:        %[[VL:.+]] = fcgpu.read %{{.*}}[%c3{{.*}}] {fcgpu.home = #fcgpu.shared}
     // CHECK-NOT:    fcgpu.overlap
     // CHECK:        vector.contract {{.*}} %[[R]]#0, %[[VL]], %[[R]]#1
     scf.forall (%g) in (1) {
       %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (!tile) {
-        %q = fcgpu.read %ring_q[%g] in_place : !ring -> !half
-        %k = fcgpu.read %ring_k[%i] in_place : !ring -> !half
+        %q = fcgpu.read %ring_q[%g] {fcgpu.home = #fcgpu.shared} : !ring -> !half
+        %k = fcgpu.read %ring_k[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %s = vector.contract #qk %q, %k, %zero : !half, !half into !tile
         %scaled = arith.mulf %acc, %factors : !tile
         %p = arith.truncf %s : !tile to !half
-        %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring_v[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #pv %p, %v, %scaled : !half, !half into !tile
         scf.yield %o : !tile
       } {fcgpu.overlap = #fcgpu.overlap<pv>}
@@ -76,15 +76,15 @@ gpu.module @kernels {
     // CHECK:      scf.forall
     // CHECK:        %[[LAST:.+]] = arith.subi %[[COUNT]], %c1
     // CHECK:        %[[R:.+]]:2 = scf.for %[[I:.+]] = %c0 to %[[LAST]] step %c1 iter_args(%[[A:.+]] = %{{.+}}, %[[ACC:.+]] = %{{.+}})
-    // CHECK:          %[[V:.+]] = fcgpu.read %{{.+}}[%[[I]]] in_place
+    // CHECK:          %[[V:.+]] = fcgpu.read %{{.+}}[%[[I]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     %[[O:.+]] = vector.contract {{.*}}, %[[V]], %{{.+}}
-    // CHECK:        %[[VL:.+]] = fcgpu.read %{{.+}}[%[[LAST]]] in_place
+    // CHECK:        %[[VL:.+]] = fcgpu.read %{{.+}}[%[[LAST]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:   vector.contract {{.*}}, %[[VL]], %[[R]]#{{.}}
     scf.forall (%g) in (1) {
       %r:2 = scf.for %i = %c0 to %count step %c1
           iter_args(%acc = %zero, %half = %p) -> (!tile, !half) {
         %next = arith.addf %half, %p : !half
-        %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring_v[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #pv %next, %v, %acc : !half, !half into !tile
         scf.yield %o, %next : !tile, !half
       } {fcgpu.overlap = #fcgpu.overlap<pv>}
@@ -140,7 +140,7 @@ gpu.module @kernels {
     scf.forall (%g) in (1) {
       // expected-error @below {{'scf.for' op expects to run at least once, in steps of 1, with overlap = pv; use overlap = none}}
       %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) {
-        %v = fcgpu.read %ring_v[%i] in_place : !ring -> !half
+        %v = fcgpu.read %ring_v[%i] {fcgpu.home = #fcgpu.shared} : !ring -> !half
         %o = vector.contract #pv %p, %v, %acc : !half, !half into !tile
         scf.yield %o : !tile
       } {fcgpu.overlap = #fcgpu.overlap<pv>}

@@ -333,7 +333,7 @@ gpu.module @kernels {
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = shared,
   grid_order = query_fastest, min_blocks = 1, row_sum = mma, product = warpgroup>
-#in_place = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true>
+#in_place = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, home = shared>
 
 gpu.module @kernels {
   // Columns in front of those of the tile, or that are not all the same, no ring
@@ -367,7 +367,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     // expected-error @below {{writes a tile outside of an scf.forall over warps}}
     vector.transfer_write %tile, %out[%c0, %c0]
-        {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, in_place = true>,
+        {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, home = shared>,
          in_bounds = [true, true]} : vector<64x64xf16>, memref<128x64xf16>
     gpu.return
   }

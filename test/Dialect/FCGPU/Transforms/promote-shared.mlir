@@ -380,7 +380,7 @@ gpu.module @kernels {
     // CHECK:        fcgpu.copy %{{.+}} to %[[Q_RING]][%[[WARP]]] by warp
     // CHECK-NEXT:   scf.for %[[I:.+]] =
     // CHECK-NEXT:     fcgpu.copy %{{.+}} to %[[K_RING]][%[[I]]] by warp
-    // CHECK-NEXT:     fcgpu.read %[[K_RING]][%[[I]]] in_place
+    // CHECK-NEXT:     fcgpu.read %[[K_RING]][%[[I]]] {fcgpu.home = #fcgpu.shared}
     // CHECK-NEXT:     fcgpu.read %[[Q_RING]][%[[WARP]]] :
     // CHECK-NEXT:     "use"
     scf.forall (%warp) in (2) {
@@ -389,7 +389,7 @@ gpu.module @kernels {
            in_bounds = [true, true]} : memref<16x64xf16>, vector<16x64xf16>
       scf.for %i = %c0 to %n step %c1 {
         %k = vector.transfer_read %key[%i, %c0], %zero
-            {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 5, number = turn, in_place = true>,
+            {fcgpu.staging = #fcgpu.staging<copy = warp, ring = warp, slots = 5, number = turn, home = shared>,
              in_bounds = [false, true]} : memref<128x64xf16>, vector<64x64xf16>
         "use"(%q) : (vector<16x64xf16>) -> ()
         %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
@@ -411,7 +411,7 @@ gpu.module @kernels {
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 #product = {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
-#in_place = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true>
+#in_place = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, home = shared>
 !p = vector<64x64xf16>
 
 // Columns of a constant behind those of a tile in place are filled once, where
@@ -424,7 +424,7 @@ gpu.module @kernels {
   // CHECK:         scf.forall
   // CHECK:           scf.for %[[I:[^ ]+]] =
   // CHECK-NEXT:        fcgpu.copy %{{.+}} to %[[RING]][%[[I]]] by block : memref<128x64xf16> to <2x64x72xf16, panels>
-  // CHECK-NEXT:        %[[V:.+]] = fcgpu.read %[[RING]][%[[I]]] in_place : <2x64x72xf16, panels> -> vector<64x72xf16>
+  // CHECK-NEXT:        %[[V:.+]] = fcgpu.read %[[RING]][%[[I]]] {fcgpu.home = #fcgpu.shared} : <2x64x72xf16, panels> -> vector<64x72xf16>
   // CHECK-NOT:         vector.insert_strided_slice
   // CHECK:             vector.contract {{.+}} %{{.+}}, %[[V]], %{{.+}} : vector<64x64xf16>, vector<64x72xf16> into vector<64x72xf32>
   gpu.func @columns_of_ones(%value: memref<128x64xf16>, %p: !p, %n: index)
@@ -536,7 +536,7 @@ gpu.module @kernels {
     // CHECK-NEXT: }
     scf.forall (%group) in (2) {
       vector.transfer_write %tile, %out[%c0, %c0]
-          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, in_place = true>,
+          {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, home = shared>,
            in_bounds = [true, true]} : vector<64x64xf16>, memref<128x64xf16>
       vector.transfer_write %tile, %out[%c64, %c0]
           {in_bounds = [true, true]} : vector<64x64xf16>, memref<128x64xf16>
@@ -560,7 +560,7 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @groups_of_panels(
   // CHECK:         %[[RING:.+]] = fcgpu.alloc_ring : <2x64x128xf16, panels(8)>
   // CHECK:         fcgpu.copy %{{.+}} to %[[RING]][%{{.+}}] by block : memref<1x1x?x128xf16, #fcgpu.pages> to <2x64x128xf16, panels(8)>
-  // CHECK-NEXT:    fcgpu.read %[[RING]][%{{.+}}] in_place : <2x64x128xf16, panels(8)> -> vector<64x128xf16>
+  // CHECK-NEXT:    fcgpu.read %[[RING]][%{{.+}}] {fcgpu.home = #fcgpu.shared} : <2x64x128xf16, panels(8)> -> vector<64x128xf16>
   gpu.func @groups_of_panels(%pool: memref<?x1x16x128xf16>, %table: memref<1x?xi32>, %p: vector<64x128xf16>, %n: index)
       kernel attributes {fcgpu.schedule = #schedule} {
     %c0 = arith.constant 0 : index
@@ -572,7 +572,7 @@ gpu.module @kernels {
     scf.forall (%g) in (1) {
       scf.for %i = %c0 to %n step %c1 {
         %k = vector.transfer_read %keys[%c0, %c0, %i, %c0], %zero
-            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, in_place = true, group = 8>,
+            {fcgpu.staging = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn, home = shared, group = 8>,
              in_bounds = [false, true]} : memref<1x1x?x128xf16, #fcgpu.pages>, vector<64x128xf16>
         %s = vector.contract {indexing_maps = [#mk, #nk, #mn],
             iterator_types = ["parallel", "parallel", "reduction"]} %p, %k, %none
@@ -580,6 +580,42 @@ gpu.module @kernels {
         "use"(%s) : (vector<64x64xf32>) -> ()
       }
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_75", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = shared, grid_order = query_fastest,
+  min_blocks = 0, product = wmma, copies = registers, exchange = padded>
+#padded = #fcgpu.staging<copy = block, ring = block, slots = 2, number = turn,
+  home = shared, layout = padded, via_registers = true>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+
+// The staging says how the slots are laid out, how they are filled, and that the
+// tile stays there.
+
+// CHECK-LABEL: gpu.func @padded_by_way_of_registers(
+// CHECK:         %[[RING:.+]] = fcgpu.alloc_ring : <2x16x16xf16, padded>
+// CHECK:           fcgpu.copy %{{.+}} to %[[RING]][%[[I:.+]]] by block via_registers :
+// CHECK-NEXT:      fcgpu.read %[[RING]][%[[I]]] {fcgpu.home = #fcgpu.shared} :
+gpu.module @kernels {
+  gpu.func @padded_by_way_of_registers(%key: memref<128x16xf16>, %n: index)
+      kernel attributes {fcgpu.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.000000e+00 : f16
+    %none = arith.constant dense<0.0> : vector<16x16xf32>
+    scf.forall (%warp) in (1) {
+      scf.for %i = %c0 to %n step %c1 {
+        %k = vector.transfer_read %key[%i, %c0], %zero
+            {fcgpu.staging = #padded, in_bounds = [false, true]} : memref<128x16xf16>, vector<16x16xf16>
+        %s = vector.contract {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]} %k, %k, %none {fcgpu.product = #fcgpu.product<wmma>} : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+      }
+    } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
 }

@@ -22,12 +22,12 @@ gpu.module @kernels {
     // CHECK:       %[[KEY:.+]] = affine.apply
     // CHECK:       %[[TILE:.+]] = affine.apply
     // CHECK:       %[[P_TILE:.+]] = vector.transfer_read %[[P]][%[[TILE]],
-    // CHECK-SAME:    #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, in_place = true, layout = plain>
+    // CHECK-SAME:    #fcgpu.staging<copy = warp, ring = warp, slots = 2, number = turn, home = shared, layout = plain>
     // CHECK-SAME:    in_bounds = [false, true]
     // CHECK-SAME:    vector<16x64xf16>
     // CHECK:       %[[V_TILE:.+]] = vector.transfer_read %[[V]][%{{[^,]+}}, %{{[^,]+}}, %[[KEY]],
     // CHECK-SAME:    #fcgpu.staging<copy = block, ring = block, slots = 2,
-    // CHECK-NEXT:  %[[NEXT:.+]] = vector.contract {{.+}} %[[P_TILE]], %[[V_TILE]], %[[ACC]]
+    // CHECK-NEXT:  %[[NEXT:.+]] = vector.contract {{.+}} %[[P_TILE]], %[[V_TILE]], %[[ACC]] {fcgpu.product = #fcgpu.product<wmma>}
     // CHECK-NEXT:  scf.yield %[[NEXT]]
     // CHECK-NEXT: }
     // CHECK:     %[[ROUNDED:.+]] = arith.truncf %[[SUM]]

@@ -23,9 +23,9 @@ gpu.module @kernels {
     // CHECK:      %[[TILES:.+]] = affine.max #[[$TILES]]
     // CHECK:      scf.for %[[I:[^ ]+]] = %{{.+}} to %[[TILES]] step
     // CHECK:        %[[KEY:.+]] = affine.max #[[$KEY]](%[[I]])[%[[TILES]], %[[SEQLEN]]]
-    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]], {{.+}} in_place = true
+    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]], {{.+}} home = shared
     // CHECK:        vector.contract
-    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]], {{.+}} in_place = true
+    // CHECK:        vector.transfer_read {{.+}}, %[[KEY]], {{.+}} home = shared
     // CHECK:        vector.contract
     // CHECK:      } {fcgpu.overlap = #fcgpu.overlap<pv>}
     %zero = arith.constant 0 : index
@@ -308,7 +308,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @bulk_output(
 gpu.module @kernels {
   gpu.func @bulk_output(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %lse: !lse) kernel {
-    // CHECK: vector.transfer_write %{{.+}}, %{{.+}} {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, in_place = true>
+    // CHECK: vector.transfer_write %{{.+}}, %{{.+}} {fcgpu.staging = #fcgpu.staging<copy = warp, ring = block, slots = 2, number = holder, home = shared>
     // CHECK-SAME: vector<64x64xf16>, memref<1x1x64x64xf16
     // CHECK: vector.transfer_write
     // CHECK-NOT: staging

@@ -38,7 +38,8 @@ inline constexpr StringLiteral kStagingAttrName = "fcgpu.staging";
 inline constexpr StringLiteral kBlockTilesAttrName = "fcgpu.block_tiles";
 inline constexpr StringLiteral kOverlapAttrName = "fcgpu.overlap";
 inline constexpr StringLiteral kPairedAttrName = "fcgpu.paired";
-inline constexpr StringLiteral kLayoutAttrName = "fcgpu.layout";
+inline constexpr StringLiteral kHomeAttrName = "fcgpu.home";
+inline constexpr StringLiteral kProductAttrName = "fcgpu.product";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
 inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";
 
@@ -46,6 +47,12 @@ inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";
 /// treated so): it carries a schedule.
 inline bool isOurKernel(Operation *kernel) {
   return kernel->hasAttr(kScheduleAttrName);
+}
+
+/// Whether an op of a kernel is still to be written on tiles: it carries the
+/// schedule by which that is done.
+inline bool awaitsTiles(Operation *op) {
+  return op->hasAttr(kScheduleAttrName);
 }
 
 /// The PTX ISA, times ten, that the instructions of the kernels in `module`

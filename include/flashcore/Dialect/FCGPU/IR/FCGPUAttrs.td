@@ -192,6 +192,14 @@ def FCGPU_TileNumber
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_Home
+    : I32EnumAttr<"Home", "Where a tile is when products take it", [
+        I32EnumAttrCase<"Registers", 0, "registers">,
+        I32EnumAttrCase<"Shared", 1, "shared">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
   let summary = "Every choice the compiler makes about one attention kernel";
   let description = [{
@@ -381,7 +389,10 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
       of its own, outside of loops, with its number
     * `kept`: of a tile by `holder`, how many of the first columns stay in
       registers, all or a multiple of 16; products read the others again
-    * `in_place`: products take the tile from its slot; nothing of it is kept
+    * `home`: with `shared` the tile stays in its slot, in place: products take it
+      from there, and nothing of it is kept
+    * `via_registers`: what copies the tile is no asynchronous copy, but loads and
+      stores
     * `group`: of a tile in place, the rows of a group of panels (see
       `!fcgpu.ring`), or 0 where panels have all rows
     * `layout`: of a tile in place, that of its slot
@@ -397,21 +408,52 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
       "int64_t":$slots,
       EnumParameter<FCGPU_TileNumber>:$number,
       DefaultValuedParameter<"int64_t", "0">:$kept,
-      DefaultValuedParameter<"bool", "false">:$in_place,
+      DefaultValuedParameter<"::mlir::fcgpu::Home",
+                             "::mlir::fcgpu::Home::Registers">:$home,
       DefaultValuedParameter<"int64_t", "0">:$group,
       DefaultValuedParameter<"::mlir::fcgpu::RingLayout",
-                             "::mlir::fcgpu::RingLayout::Panels">:$layout);
+                             "::mlir::fcgpu::RingLayout::Panels">:$layout,
+      DefaultValuedParameter<"bool", "false">:$via_registers);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isInPlace() const { return getHome() == Home::Shared; }
+  }];
+}
+
+def FCGPU_ProductAttr : FCGPU_Attr<"Product", "product"> {
+  let summary = "What multiplies tiles in plain rows";
+  let description = [{
+    Stands as `fcgpu.product` on a `vector.contract` that takes its right operand
+    in place of a ring that is `plain` or `padded`, where the ring does not tell:
+    `wmma`, or `thread`. Written by `flashcore-online-softmax`, asked by
+    `flashcore-assign-layouts` and `flashcore-distribute`.
+
+    With `wide`, lanes take 16 bytes at a time of what goes through memory between
+    products, and 8 of rounded P.
+
+    ```mlir
+    %s = vector.contract {...} %q, %k, %zero {fcgpu.product = #fcgpu.product<wmma, wide = true>}
+    ```
+  }];
+  let parameters = (ins EnumParameter<FCGPU_Product>:$product,
+                        DefaultValuedParameter<"bool", "false">:$wide);
+  let assemblyFormat = "`<` $product (`,` struct($wide)^)? `>`";
   let genVerifyDecl = 1;
 }
 
 //===----------------------------------------------------------------------===//
-// Layouts
+// Homes
 //===----------------------------------------------------------------------===//
+
+// Where a value is, `fcgpu.home`: registers that a layout names, fragments, or
+// shared memory.
 
 def FCGPU_LayoutAttr : FCGPU_Attr<"Layout", "layout"> {
   let summary = "Which register of which lane holds what of a tile";
   let description = [{
+    The home of a tile or vector in registers.
+
     A linear map over bits, (register, lane, warp) -> (row, column): what each
     bit of the number of a register, lane or warp adds to the place, by xor. The
     places are those of a box; a tile repeats it in row-major order, and its
@@ -473,10 +515,21 @@ def FCGPU_LayoutAttr : FCGPU_Attr<"Layout", "layout"> {
 def FCGPU_FragmentsAttr : FCGPU_Attr<"Fragments", "fragments"> {
   let summary = "A tile in accumulators of a product that nobody may look at";
   let description = [{
-    In the place of a `#fcgpu.layout`: the tile is a list of `!gpu.mma_matrix`, of
-    which PTX does not say which lane has what. Products add to such tiles, and
-    loops and ifs carry them. All else takes them through
-    `fcgpu.convert_layout`, by way of shared memory.
+    The tile is a list of `!gpu.mma_matrix`, of which PTX does not say which lane
+    has what. Products add to such tiles, and loops and ifs carry them. All else
+    takes them through `fcgpu.convert_layout`, by way of shared memory.
+
+    `flashcore-online-softmax` writes it on the products that may leave their
+    result there; `flashcore-assign-layouts` says the same of what carries it, and
+    lets a result be elsewhere that is a single product of tiles in place.
+  }];
+}
+
+def FCGPU_SharedAttr : FCGPU_Attr<"Shared", "shared"> {
+  let summary = "A tile in its slot of a ring";
+  let description = [{
+    The home of a tile in place: written by `flashcore-promote-shared` on the
+    `fcgpu.read` of it. Only products use such a tile.
   }];
 }
 

@@ -30,9 +30,12 @@ def FCGPU_Dialect : Dialect {
     * `fcgpu.paired` (unit) on a `memref.load` in an `fcgpu.map_scores`, whose
       coordinates of an even key and of the next one are those of two elements
       side by side, at a multiple of their size
-    * `fcgpu.layout` (`#fcgpu.layout`) on an op with a warp tile or vector as
-      result, or an array of them on an op with several results (`unit` where
-      one is neither)
+    * `fcgpu.home` on an op with a warp tile or vector as result, or an array of
+      them on an op with several results (`unit` where one is neither): where the
+      value is, in registers (`#fcgpu.layout`), fragments (`#fcgpu.fragments`) or
+      shared memory (`#fcgpu.shared`)
+    * `fcgpu.product` (`#fcgpu.product`) on a `vector.contract` of a tile in plain
+      rows
     * `fcgpu.kernel` (dictionary) on a `gpu.func`: what the host must know to
       launch it; docs/Bundle.md says what it becomes
     * `fcgpu.ptx_version` (integer) on a kernel, from `flashcore-distribute` on:
@@ -44,9 +47,9 @@ def FCGPU_Dialect : Dialect {
     one warpgroup. No product and nothing that changes hands stands in such a branch.
 
     Phases 4 to 6 read what they do from the IR: from the `scf.forall`, its bounds
-    and whether it is over warps or warpgroups, from these attributes, from rings
-    and `fcgpu.produce`. Of the schedule they ask what belongs to the launch, its
-    chip and its threads, in one place (`Launch`).
+    and whether it is over warps or warpgroups, from these attributes, from rings,
+    copies and `fcgpu.produce`. Of the schedule they ask what belongs to the launch,
+    its chip and its threads, in one place (`Launch`).
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

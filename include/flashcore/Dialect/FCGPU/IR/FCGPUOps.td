@@ -101,8 +101,9 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
     them must execute the op. It is asynchronous: `fcgpu.commit_copies` closes a
     group, `fcgpu.wait_copies` waits for groups, and a barrier makes the tile
     visible to the other threads. Rows that begin at odd elements go through
-    registers: such a copy has filled the slot when it ends, which is as early as
-    an asynchronous one may have, and needs the same barrier.
+    registers, and so do all rows with `via_registers`: such a copy has filled the
+    slot when it ends, which is as early as an asynchronous one may have, and needs
+    the same barrier.
 
     With a predicate that is false nothing is copied; with `zero_fill` the slot is
     then filled with zeros. The predicate is the same in all threads that share
@@ -120,11 +121,12 @@ def FCGPU_CopyOp : FCGPU_Op<"copy", [AttrSizedOperandSegments]> {
       Index:$tile,
       Optional<I1>:$predicate,
       FCGPU_CopyScope:$scope,
+      UnitAttr:$via_registers,
       UnitAttr:$zero_fill,
       UnitAttr:$in_bounds);
   let assemblyFormat = [{
     $source `[` $indices `]` `to` $ring `[` $tile `]` `by` $scope
-    (`if` $predicate^)? (`zero_fill` $zero_fill^)? (`in_bounds` $in_bounds^)?
+    (`via_registers` $via_registers^)? (`if` $predicate^)? (`zero_fill` $zero_fill^)? (`in_bounds` $in_bounds^)?
     attr-dict `:` type($source) `to` type($ring)
   }];
   let hasVerifier = 1;
@@ -166,28 +168,32 @@ def FCGPU_ReadOp : FCGPU_Op<"read"> {
     columns from `column` on, a multiple of 16, that the result has room for (a
     multiple of 16, or all that are left).
 
-    With `in_place` the tile stays in its slot, of a ring with panels or a padded
-    one, and only products use it, which read it from there. Those of panels are
-    asynchronous (see `fcgpu.await`).
+    A tile whose home is `#fcgpu.shared` stays in its slot, of a ring with panels
+    or a padded one, and only products use it, which read it from there. Those of
+    panels are asynchronous (see `fcgpu.await`).
 
     ```mlir
     %k = fcgpu.read %ring[%t] : !fcgpu.ring<2x64x64xf16> -> vector<64x64xf16>
     %end = fcgpu.read %ring[%t] column(48)
         : !fcgpu.ring<2x64x64xf16> -> vector<64x16xf16>
-    %b = fcgpu.read %panels[%t] in_place
+    %b = fcgpu.read %panels[%t] {fcgpu.home = #fcgpu.shared}
         : !fcgpu.ring<2x128x64xf16, panels> -> vector<128x64xf16>
     ```
   }];
   let arguments = (ins Arg<FCGPU_RingType, "", [MemRead]>:$ring,
                        Index:$tile,
-                       DefaultValuedAttr<I64Attr, "0">:$column,
-                       UnitAttr:$in_place);
+                       DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let assemblyFormat = [{
-    $ring `[` $tile `]` (`column` `(` $column^ `)`)? (`in_place` $in_place^)?
-    attr-dict `:` type($ring) `->` type($result)
+    $ring `[` $tile `]` (`column` `(` $column^ `)`)? attr-dict `:` type($ring) `->` type($result)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether the tile stays in its slot.
+    bool isInPlace() {
+      return isa_and_nonnull<SharedAttr>((*this)->getAttr(::mlir::fcgpu::kHomeAttrName));
+    }
+  }];
 }
 
 def FCGPU_AwaitOp : FCGPU_Op<"await", [
@@ -497,7 +503,8 @@ def FCGPU_SkipUnlessOp : FCGPU_Op<"skip_unless", [
     because masks hide all that it adds. A pass may drop the op wherever it
     stands. flashcore-skip-hidden-tiles makes a branch of it where it stands in the
     body of an `scf.for`, the condition is known in front of the branch, and
-    nothing in the branch has an effect besides its results; all others it drops.
+    nothing in the branch has an effect besides its results; all others it drops, as
+    flashcore-distribute does.
 
     ```mlir
     fcgpu.skip_unless %sees_a_key

@@ -138,8 +138,10 @@ struct ScheduleChoice {
   }
   /// Whether lanes take 16 bytes of what goes through memory at a time.
   bool hasWideTiles() const {
-    return exchange == Exchange::Wide || exchange == Exchange::Fragments;
+    return exchange == Exchange::Wide || sumsInFragments();
   }
+  /// Whether O stays in accumulators of which nobody knows which lane has what.
+  bool sumsInFragments() const { return exchange == Exchange::Fragments; }
   /// Query rows that one holder multiplies at a time.
   int64_t getRowMultiple() const {
     return product == Product::Thread ? kRowsOfThreads : kRowsOfWarp;

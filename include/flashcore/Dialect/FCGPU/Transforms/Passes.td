@@ -112,12 +112,12 @@ def HandOverSlotsPass : Pass<"flashcore-hand-over-slots", "::mlir::gpu::GPUFuncO
     ```
 
     ```mlir
-    %k = fcgpu.read %ring[%i] in_place
+    %k = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared}
     %s = vector.contract {...} %q, %k, %zero
     %p = math.exp2 %s
     // becomes
     fcgpu.acquire %ring[%i] to read
-    %k = fcgpu.read %ring[%i] in_place
+    %k = fcgpu.read %ring[%i] {fcgpu.home = #fcgpu.shared}
     %s = vector.contract {...} %q, %k, %zero
     %scores = fcgpu.await %s in_flight(0)
     fcgpu.release %ring[%i]
@@ -192,7 +192,8 @@ def InsertBarriersPass : Pass<"flashcore-insert-barriers", "::mlir::gpu::GPUFunc
     slot's old tile. Kernels in which a role of its own fills the rings
     (`fcgpu.produce`) stay as they are: mbarriers hand their slots over.
 
-    The copies of one tile number form a group. The placement is the plan of
+    The copies of one tile number form a group, if some of the loop over warps are
+    asynchronous (not `via_registers`). The placement is the plan of
     Analysis/RingHazards: with the copies first, one wait and one barrier an
     iteration. An `fcgpu.all_to_all` comes after all copies into and releases of
     the warp's own rings. A copy or read of what is not acquired is an error, and
@@ -292,7 +293,8 @@ def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp
   let summary = "Give every warp tile its place in the lanes' registers";
   let description = [{
     Phase 6, the decision. Precondition: warp tiles of vector type. Postcondition:
-    every op with a tile or vector as result carries its `fcgpu.layout`.
+    every op with a tile or vector as result carries its home, `fcgpu.home`: a
+    layout, or what it had.
 
     `vector.contract` fixes the layouts of its operands and its result, by the
     target's atoms; elementwise ops, loops and ifs have one layout for all that
@@ -305,9 +307,9 @@ def AssignLayoutsPass : Pass<"flashcore-assign-layouts", "::mlir::gpu::GPUFuncOp
     A value that is needed in two layouts is read again, if it is read from a
     ring, or goes through `fcgpu.convert_layout`.
 
-    With `exchange = fragments`, sums of `wmma` to which others are added are
-    `#fcgpu.fragments`: loops and ifs carry them, and what looks at one converts it
-    where it stands, in a branch that is seldom taken as well as behind the loop.
+    A product whose home is `#fcgpu.fragments` leaves its sum there, if it is added
+    to others: loops and ifs carry it, and what looks at it converts it where it
+    stands, in a branch that is seldom taken as well as behind the loop.
 
     ```mlir
     %s = vector.contract {...} %a, %b, %zero      // b is stored (n, k)
