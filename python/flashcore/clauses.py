@@ -6,22 +6,17 @@ mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of th
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
 from flashcore.arrays import contiguous_strides, dense, library_of
-from flashcore.blocks import LISTS
 from flashcore.errors import UnsupportedError
-from flashcore.problem import row_step
+from flashcore.problem import Problem, row_step
 
 if TYPE_CHECKING:
     from flashcore.tensors import Tensor
 
-__all__ = [
-    "Beside", "add_pages", "check", "check_appended", "declare", "expect_pairs", "of_words",
-    "prepare", "text_of",
-]  # fmt: skip
+__all__ = ["Beside", "check", "check_appended", "expect_pairs", "prepare", "words_of"]
 
 
 class Beside(NamedTuple):
@@ -59,9 +54,8 @@ class Clause(NamedTuple):
     #: What the runtime calls the tensor.
     tensor: str
     word: str
-    #: That of an array, and of the kernel; empty for those of the type of q.
+    #: Of an array; empty for those of the type of q.
     dtype: str
-    element: str
     #: The sizes, as the runtime calls them.
     axes: Tuple[str, ...]
 
@@ -70,7 +64,7 @@ class Clause(NamedTuple):
         return len(self.axes)
 
 
-_TYPES = {"F32": ("float32", "f32"), "I32": ("int32", "i32"), "Half": ("", "")}
+_TYPES = {"F32": "float32", "I32": "int32", "Half": ""}
 
 
 def _read_clauses() -> "Dict[str, Clause]":
@@ -78,7 +72,7 @@ def _read_clauses() -> "Dict[str, Clause]":
     rows = (row for row in _core.operands() if row[5] == "Input" and row[0] in Beside._fields)
     return {
         argument: Clause(
-            tensor, word, *_TYPES[elements], tuple(axes.replace("|1", "").split(", "))
+            tensor, word, _TYPES[elements], tuple(axes.replace("|1", "").split(", "))
         )
         for argument, tensor, word, elements, axes, _ in rows
     }
@@ -93,11 +87,10 @@ NEW_ROWS = ("k_new", "v_new")
 ANGLES = ("rotary_cos", "rotary_sin")
 
 
-def of_words(beside: Beside) -> Tuple[str, ...]:
-    """Those which the words of a problem declare, with what they are for: a dropout, lists of
-    blocks, an append."""
-    appended = () if beside.k_new is None else ("seqused_k", *NEW_ROWS, *ANGLES)
-    return ("rng", *LISTS, *appended)
+def words_of(names: Sequence[str]) -> Tuple[str, ...]:
+    """Those of ``--shape`` for such arguments, but for words with a field of their own."""
+    words = dict.fromkeys(CLAUSES[name].word for name in names)
+    return tuple(word for word in words if word not in Problem.__dataclass_fields__)
 
 
 def expect_pairs(beside: Beside) -> None:
@@ -193,39 +186,6 @@ def _words_of(rng: Any) -> Any:
             f"expects rng of PyTorch, NumPy or CuPy, but got one of {type(rng).__name__}"
         )
     return library.as_int32(rng if view.strides == (1,) else library.dense(rng))
-
-
-# What a kernel has of them --------------------------------------------------
-
-
-def declare(names: Sequence[str]) -> str:
-    """The parameters of a function, after others."""
-    return "".join(f", %{CLAUSES[name].tensor}: {_type(name)}" for name in names)
-
-
-def text_of(names: Sequence[str]) -> str:
-    """The clauses, as they stand behind the others of the op."""
-    return "".join(
-        f" {CLAUSES[name].word}(%{CLAUSES[name].tensor} : {_type(name)})" for name in names
-    )
-
-
-def _type(name: str) -> str:
-    if name == "page_table":
-        return "!page_table"
-    return f"memref<?x{CLAUSES[name].element}>"
-
-
-def add_pages(module: str, page_size: int, has_sequences: bool) -> str:
-    """A module of any strides, with k and v that are pages, and the type of their table."""
-    sizes = r"memref<(\d+|\?)x(\d+|\?)x(\d+|\?)x"
-    found = re.search("!k = " + sizes, module)
-    assert found, module
-    batch, _, keys = found.groups()
-    rows = "?" if has_sequences else batch
-    pages = "?" if keys == "?" else int(keys) // page_size
-    module = re.sub(rf"(?<=![kv] = ){sizes}", rf"memref<?x\2x{page_size}x", module)
-    return f"!page_table = memref<{rows}x{pages}xi32>\n{module}"
 
 
 # Checks ---------------------------------------------------------------------

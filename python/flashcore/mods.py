@@ -7,11 +7,11 @@ from typing import Any, Dict, List
 
 from flashcore import _core
 from flashcore.arrays import CPU, CUDA_HOST, library_of, run_on_stream, wrap_on_host
-from flashcore.clauses import CLAUSES, Beside, expect_pairs, of_words
+from flashcore.clauses import CLAUSES, Beside, expect_pairs, words_of
 from flashcore.clauses import prepare as prepare_clause
 from flashcore.errors import GradientError, UnsupportedError
-from flashcore.options import Options
-from flashcore.regions import Mod, Regions, trace_mods
+from flashcore.options import Further, Options
+from flashcore.regions import Mod, trace_mods
 from flashcore.resolve import call_for, read_captured, reading
 from flashcore.scalars import Capture
 
@@ -50,10 +50,8 @@ def run(
     places = tuple(read_captured(*each, options.layout) for each in zip(names, tensors))
     named = dict(zip((*clauses, *names[len(clauses) :]), tensors))
     _expect_own_memory(beside, {"q": q, "k": k, "v": v, "bias": bias}, named, out)
-    words = of_words(beside)
-    in_text = tuple(name for name in clauses if name not in words)
-    regions = Regions(traced.regions.text, traced.regions.captures, in_text)
-    call = call_for(options, regions, places)
+    further = Further(words_of(clauses), traced.regions.words())
+    call = call_for(options, further, places)
     with reading(tensors):
         if stream is None:
             return call.run(q, k, v, bias, out, None)
