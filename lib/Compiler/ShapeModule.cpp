@@ -138,6 +138,16 @@ static StringRef nameOf(const OperandInfo &info) {
       .Default(info.tensor);
 }
 
+/// As a word says it, or as the table and other words do.
+static std::string typeOf(const Shape &shape, const OperandInfo &info) {
+  for (const auto &[name, type] : shape.captures)
+    if (name == nameOf(info))
+      return type;
+  llvm::SmallVector<int64_t> sizes = shape.getSizes(info);
+  return memrefText(sizes, elementOf(shape, info),
+                    layoutOf(shape, info, sizes));
+}
+
 /// The operands that a shape has, in the op's order.
 static llvm::SmallVector<const OperandInfo *>
 getOperandsOf(const Shape &shape) {
@@ -172,18 +182,19 @@ std::string mlir::flashcore::writeShape(const Shape &shape) {
   llvm::SmallVector<const OperandInfo *> operands = getOperandsOf(shape);
   std::string text;
   llvm::raw_string_ostream stream(text);
-  for (const OperandInfo *info : operands) {
-    llvm::SmallVector<int64_t> sizes = shape.getSizes(*info);
-    stream << "!" << nameOf(*info) << " = "
-           << memrefText(sizes, elementOf(shape, *info),
-                         layoutOf(shape, *info, sizes))
-           << "\n";
-  }
+  for (const OperandInfo *info : operands)
+    stream << "!" << nameOf(*info) << " = " << typeOf(shape, *info) << "\n";
   std::vector<std::string> arguments;
   for (const OperandInfo *info : operands)
     arguments.push_back(("%" + nameOf(*info) + ": !" + nameOf(*info)).str());
+  auto isOperand = [&](StringRef name) {
+    return llvm::any_of(operands, [&](const OperandInfo *info) {
+      return nameOf(*info) == name;
+    });
+  };
   for (const auto &[name, type] : shape.captures)
-    arguments.push_back("%" + name + ": " + type);
+    if (!isOperand(name))
+      arguments.push_back("%" + name + ": " + type);
   stream << "func.func @attention(" << llvm::join(arguments, ", ")
          << ") {\n"
             "  flashcore.attention";

@@ -156,9 +156,9 @@ Error ShapeParser::readClause(const ShapeWord &word) {
     }
     if ((word.hasValue && !isAxes(axes, letters)) ||
         (saysType && !(hasType && isFloat(type))))
-      return makeShapeError(
-          "expects " + describeForms(word.name, letters, *info, hasType) +
-          ", but got '" + word.text + "'");
+      return makeShapeError("expects " +
+                            describeForms(word.name, letters, *info, hasType) +
+                            ", but got '" + word.text + "'");
     shape.operands[info->name.str()] = {axes.str(), type.str()};
   }
   return claim(word.name, word);
@@ -176,11 +176,11 @@ Error ShapeParser::readSize(const ShapeWord &word) {
   return claim(word.name, word);
 }
 
-/// A tensor that the regions read.
+/// The type of a tensor that the regions read, or of an operand.
 Error ShapeParser::readCapture(const ShapeWord &word) {
   if (word.name.size() < 2 || word.value.empty())
-    return makeShapeError("expects '%NAME=TYPE' with the type of a tensor that "
-                          "a region reads, but got '" +
+    return makeShapeError("expects '%NAME=TYPE' with the type of an operand or "
+                          "of a tensor that a region reads, but got '" +
                           word.text + "'");
   shape.captures.emplace_back(word.name.drop_front().str(), word.value.str());
   return claim(word.name, word);

@@ -62,7 +62,9 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
                       2c and 2c + 1; positions=4096: by as many rows of them
   score={...}         the region of the op that changes scores, as MLIR in its
   mask={...}          braces, and the one that hides keys; mask=@FILE: of a file
-  %t=memref<8xf32>    a tensor that the regions read, %t there, and its type
+  %t=memref<8xf32>    a tensor that the regions read, %t there, and its type; %q=
+                      and so on: the type of an operand, as that of the module,
+                      with strides or sizes that no other word says
   bhsd, bshd          order of q, k, v and o in memory: (batch, heads, seqlen,
                       head_dim), or seqlen before heads
   packed              as bshd, but q, k and v are parts of one tensor: (batch,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.kinds import NUMBER, describe, is_array, read
@@ -166,10 +165,14 @@ class Problem:
         What is left out is as on the command line: 'b1 h8 s512 d64 f16 bhsd'.
         Raises ValueError for words that are none, or that contradict each other.
         """
-        said = json.loads(_core.describe_shape(words))
-        lists = {name: tuple(said.pop(name)) for name in ("operands", "regions")}
-        # Any other name is no field, which is an error: no word is lost.
-        return Problem(sizes=tuple(said.pop("sizes").items()), **lists, **said)
+        import json  # here, since calls without functions or clauses need none
+
+        said: Dict[str, Any] = json.loads(_core.describe_shape(words))
+        said["sizes"] = said["sizes"].items()
+        for name in ("operands", "sizes", "regions"):
+            said[name] = tuple(said[name])
+        # Another name is no field, which is an error: no word is lost.
+        return Problem(**said)
 
     def count_flops(self) -> float:
         """Floating-point operations of the two products, over the keys that are seen.

@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import (
-    Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union,
+    Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple,
 )  # fmt: skip
 
 from flashcore import _core, arrays, clauses, foreign, kernels
@@ -521,8 +521,14 @@ def _problem(
         "f32" if options.scores else None,
         *_append_words(arguments, options),
         options.blocks,
-        *_further_words(arguments, options),
     )
+    if options.further:
+        exact = replace(
+            exact,
+            operands=options.further.operands,
+            sizes=_further_sizes(arguments, options),
+            regions=options.further.regions,
+        )
     if options.static:
         exact = replace(exact, layout=_static_layout(arguments, options))
         return _unique(exact, options), options.schedule
@@ -535,19 +541,15 @@ def _problem(
     return problem, options.schedule + ours
 
 
-def _further_words(
-    arguments: Arguments, options: Options
-) -> "Tuple[Tuple[str, ...], Tuple[Tuple[str, Union[int, str]], ...], Tuple[str, ...]]":
-    """``Problem.operands``, ``Problem.sizes`` and ``Problem.regions``."""
-    if options.further is None:
-        return (), (), ()
-    sizes: "Dict[str, Union[int, str]]" = {}
+def _further_sizes(arguments: Arguments, options: Options) -> "Tuple[Tuple[str, int | str], ...]":
+    """``Problem.sizes``."""
+    sizes: "List[Tuple[str, int | str]]" = []
     if arguments.page_table:
-        sizes["page_size"] = arguments.k.sizes[2]
+        sizes.append(("page_size", arguments.k.sizes[2]))
     ends = next((t for t in arguments.captured if t.name == "cu_seqlens_q"), None)
     if ends:  # a kernel for one number of them serves all
-        sizes["sequences"] = "?" if options.static else max(ends.sizes[0] - 1, 1)
-    return options.further.operands, tuple(sizes.items()), options.further.regions
+        sizes.append(("sequences", "?" if options.static else max(ends.sizes[0] - 1, 1)))
+    return tuple(sizes)
 
 
 def _unique(problem: Problem, options: Options) -> Problem:

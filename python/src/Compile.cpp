@@ -13,6 +13,9 @@
 
 #include "flashcore-c/Compiler.h"
 
+#include <map>
+#include <string_view>
+
 
 using namespace flashcore::python;
 
@@ -167,6 +170,36 @@ static PyObject *operands(PyObject *, PyObject *) {
   return PyList_AsTuple(list.get());
 }
 
+/// What the table says of two operands that are arguments, as tuples of texts:
+/// the kind, both arguments, and what a message says besides.
+static PyObject *relations(PyObject *, PyObject *) {
+  static const std::map<std::string_view, const char *> keywords = {
+#define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
+                          ACCESS, KEYWORD)                                     \
+  {#NAME, KEYWORD},
+#include "flashcore/Operands.def"
+  };
+  static constexpr const char *rows[][4] = {
+#define FLASHCORE_OPERANDS_TOGETHER(FIRST, SECOND)                             \
+  {"together", #FIRST, #SECOND, ""},
+#define FLASHCORE_OPERAND_NEEDS(FIRST, SECOND, HINT)                           \
+  {"needs", #FIRST, #SECOND, HINT},
+#define FLASHCORE_OPERANDS_APART(FIRST, SECOND, HINT)                          \
+  {"apart", #FIRST, #SECOND, HINT},
+#define FLASHCORE_OPERANDS_LATER(FIRST, SECOND)                                \
+  {"later", #FIRST, #SECOND, ""},
+#include "flashcore/Operands.def"
+  };
+  Ref list(PyList_New(0));
+  for (const auto &row : rows) {
+    Ref columns(Py_BuildValue("(ssss)", row[0], keywords.at(row[1]),
+                              keywords.at(row[2]), row[3]));
+    if (!list || !columns || PyList_Append(list.get(), columns.get()))
+      return nullptr;
+  }
+  return PyList_AsTuple(list.get());
+}
+
 static PyObject *chipsFor(PyObject *, PyObject *arguments) {
   const char *device = nullptr;
   long long sharedBytes = 0;
@@ -206,6 +239,9 @@ static PyMethodDef functions[] = {
      "The operands of an attention that are arguments, in the op's order: "
      "(argument, tensor, clause, elements, axes, role) each, the columns of "
      "flashcore/Operands.def."},
+    {"relations", relations, METH_NOARGS,
+     "Which operands go together: (kind, argument, argument, hint) each, with "
+     "a kind of together, needs, apart or later."},
     {nullptr, nullptr, 0, nullptr}};
 
 //===----------------------------------------------------------------------===//

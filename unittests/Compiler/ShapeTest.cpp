@@ -471,6 +471,17 @@ TEST(ShapeTest, operandsHaveTheAxesOfTheTable) {
             "!block_counts = memref<1x1x2xi32>");
 }
 
+TEST(ShapeTest, typesOfOperandsMayBeGiven) {
+  std::string apart = "memref<1x8x512x64xf16, strided<[282624, 34816, 68, 1], "
+                      "offset: 4>>";
+  std::string text = module("%q=" + apart + " %o=" + apart);
+  EXPECT_EQ(text.find("!q = " + apart + "\n!k = memref<1x8x512x64xf16>\n"), 0u);
+  EXPECT_NE(text.find("\n!o = " + apart + "\n"), std::string::npos);
+  EXPECT_NE(text.find("%v: !v, %o: !o) {"), std::string::npos);
+  EXPECT_EQ(line("append=1 rotary=32:half %cos=memref<9x16xf16>", 6),
+            "!cos = memref<9x16xf16>");
+}
+
 TEST(ShapeTest, regionsAreTextOrFiles) {
   std::string region =
       "{^bb0(%S: f32):\n  // a } in a comment\n  %a = \"x.y\"() {z = \"}\"} "
@@ -513,8 +524,8 @@ TEST(ShapeTest, refusesWhatIsNoRegion) {
                   word + "'");
   for (const char *word : {"%", "%t", "%t=", "%=f32"})
     EXPECT_EQ(module(word),
-              std::string("expects '%NAME=TYPE' with the type of a tensor that "
-                          "a region reads, but got '") +
+              std::string("expects '%NAME=TYPE' with the type of an operand or "
+                          "of a tensor that a region reads, but got '") +
                   word + "'");
   EXPECT_EQ(module("mask={} mask={}"),
             "expects the mask region once, but got 'mask={}' and 'mask={}'");

@@ -73,7 +73,8 @@ struct Shape {
   /// Sizes of axes that these alone have, by the table's names: seqlen_new,
   /// rotary_pairs, positions, and page_size, pages and sequences.
   std::map<std::string, int64_t, std::less<>> sizes;
-  /// What the regions read: names behind the % and types.
+  /// Names behind the % and types of what the regions read, and of operands
+  /// whose type the words give as it is.
   std::vector<std::pair<std::string, std::string>> captures;
   /// In braces; empty without.
   std::string scoreRegion, maskRegion;
