@@ -40,10 +40,11 @@ def kernels():
     yield "decoding, D 128", make_bundles.attention("f16", 128, "none", (1, 32, 8, 1, 8192))
 
 
-def measure(compiler, mlir):
+def measure(compiler, source):
     """The time in ms of each column, and the total, of one call."""
-    command = [*compiler, "-", "--emit=cubin", "-o", "/dev/null", "--timing"]
-    result = subprocess.run(command, input=mlir, text=True, capture_output=True)
+    named, text = make_bundles.source_arguments(source)
+    command = [*compiler, *named, "--emit=cubin", "-o", "/dev/null", "--timing"]
+    result = subprocess.run(command, input=text, text=True, capture_output=True)
     if result.returncode:
         sys.exit(f"{' '.join(command)}\n{result.stderr}")
     lines = [(name.strip(), 1000 * float(seconds)) for seconds, name in re.findall(r"^ *([\d.]+) \( *[\d.]+%\)(.*)$", result.stderr, re.M)]
@@ -58,8 +59,8 @@ HEADING = f"| ms | {' | '.join(NAMES)} |\n|---|{'---|' * len(NAMES)}\n"
 
 def measure_all(compiler, num_runs):
     """The rows of the table, as they are done."""
-    for kernel, mlir in kernels():
-        runs = [measure(compiler, mlir) for _ in range(num_runs)]
+    for kernel, source in kernels():
+        runs = [measure(compiler, source) for _ in range(num_runs)]
         yield f"| {kernel} | {' | '.join(f'{min(run[name] for run in runs):.0f}' for name in NAMES)} |\n"
 
 

@@ -82,11 +82,10 @@ def compile_one(compiler, chip, spec):
     """Seconds of the processor and bytes that the kernels of `spec` spill."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = pathlib.Path(folder) / "kernel.fcb"
-        command = [*compiler, "-", "--emit=bundle", f"--chip={chip}", "-o", str(bundle)]
-        with tempfile.TemporaryFile() as mlir, tempfile.TemporaryFile() as errors:
-            mlir.write(fuzz.Configuration.parse(spec).mlir().encode())
-            mlir.seek(0)
-            process = subprocess.Popen(command, stdin=mlir, stdout=subprocess.DEVNULL, stderr=errors)
+        words = fuzz.Configuration.parse(spec).words()
+        command = [*compiler, f"--shape={words}", "--emit=bundle", f"--chip={chip}", "-o", str(bundle)]
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode:

@@ -72,8 +72,8 @@ def named_forms(compiler):
 def _runs(bundles, name, options, dtype, head_dim, causal, problem, shape):
     bias, axes, kinds = PROBLEMS[problem]
     bias = bias and (dtype if bias == "own" else bias, axes)
-    mlir = attention(dtype, head_dim, causal, shape, bias=bias, lse=may_have_lse(options))
-    bundle = bundles.make(f"far-{name}-{problem}-{dtype}-d{head_dim}-{causal}", mlir, list(options))
+    words = attention(dtype, head_dim, causal, shape, bias=bias, lse=may_have_lse(options))
+    bundle = bundles.make(f"far-{name}-{problem}-{dtype}-d{head_dim}-{causal}", words, list(options))
     return [{"bundle": bundle, "kind": kind, "seed": 1} for kind in kinds]
 
 
@@ -111,10 +111,8 @@ def sink_runs(bundles, forms):
     runs = []
     for name, kind in (("sink", "sinks"), ("alibi", "masked")):
         for i, (form, options) in enumerate(forms.items()):
-            text = attention(("f16", "bf16")[i % 2], 64, ("none", "bottom_right")[i % 2], (2, 6, 2, 20, 150), lse=True)
-            text = text.replace("\n      outs(", f" {name}(%heads : memref<6xf32>)\n      outs(", 1)
-            text = text.replace(") {\n  flashcore", ", %heads: memref<6xf32>) {\n  flashcore", 1)
-            runs.append({"bundle": bundles.make(f"far-{name}-{form}", text, list(options)), "kind": kind, "seed": 1})
+            words = attention(("f16", "bf16")[i % 2], 64, ("none", "bottom_right")[i % 2], (2, 6, 2, 20, 150), lse=True)
+            runs.append({"bundle": bundles.make(f"far-{name}-{form}", f"{words} {name}", list(options)), "kind": kind, "seed": 1})
     return runs
 
 
@@ -122,9 +120,9 @@ def weight_runs(bundles, forms):
     """Weights of each key as an output, of rows that one mask fills and of large scores: LSEs that float32 has no digits for."""
     runs = []
     for i, (form, options) in enumerate(forms.items()):
-        mlir = attention(("f16", "bf16")[i % 2], (64, 72)[i // 2 % 2], ("none", "bottom_right")[i % 2], (2, 4, 2, 22, 150), bias=("f32", "b1qk"),
+        words = attention(("f16", "bf16")[i % 2], (64, 72)[i // 2 % 2], ("none", "bottom_right")[i % 2], (2, 4, 2, 22, 150), bias=("f32", "b1qk"),
                          lse=True, scores=("probabilities", "f32"))
-        bundle = bundles.make(f"far-weights-{form}", mlir, list(options))
+        bundle = bundles.make(f"far-weights-{form}", words, list(options))
         runs += [{"bundle": bundle, "kind": kind, "seed": 1} for kind in ("masked", "large")]
     return runs
 

@@ -115,7 +115,7 @@ def region_text(words):
             lines.append(f"%w_{i} = arith.{join}i {joined}, %v_{i} : i1")
         joined = f"%w_{i}" if joined else f"%v_{i}"
     body = "\n    ".join([*lines, f"flashcore.yield {joined} : i1"])
-    return f"mask {{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
+    return f"{{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
 
 
 # Changes of a score %s of query %i and key %j of head %h, by a number %c: what each computes, %r in the end.
@@ -143,7 +143,7 @@ def change_text(words):
             lines.append(own.replace("%s", score) + " : f32")
         score = f"%r_{i}"
     body = "\n    ".join([*lines, f"flashcore.yield {score} : f32"])
-    return f"score {{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
+    return f"{{\n  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n    {body}\n  }}"
 
 
 def reads_table(words):
@@ -241,46 +241,24 @@ class Configuration:
                 raise ValueError(f"{name}={value}: {error}") from None
         return Configuration(**values)
 
-    def mlir(self):
+    def words(self):
+        """Of --shape."""
         layouts = None
         if self.layout in ("bshd", "packed", "apart"):
             layouts = fixed_layouts(self)
-        text = make_bundles.attention(
-            self.dtype, self.head_dim, self.causal, self.shape, self.head_dim_v, self.layout == "dynamic",
+        shape = (*self.shape[:4], "?") if self.page else self.shape  # the table has as many as a run wants
+        words = make_bundles.attention(
+            self.dtype, self.head_dim, self.causal, shape, self.head_dim_v, self.layout == "dynamic",
             (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores, self.dropout,
-            "?" if self.append else None, self.rotary and (int(self.rotary[0]), self.rotary[1]), blocks=self.blocks)
-        if self.page:
-            text = re.sub(r"(![kv] = memref<)[^x]+x([^x]+)x[^x]+x", rf"\1?x\2x{self.page}x", text)
-        for name, vector in self.vectors():
-            clause = {"sink_logits": "sink", "alibi_slopes": "alibi"}.get(name, name)
-            text = text.replace("\n      outs(", f" {clause}(%{name} : {vector})\n      outs(", 1)
-            text = text.replace(") {\n  flashcore", f", %{name}: {vector}) {{\n  flashcore", 1)
-        if reads_table(self.region):
-            text = text.replace(") {\n  flashcore", f", %numbers: memref<{TABLE}xi32>) {{\n  flashcore", 1)
-        if "table" in self.change:
-            text = text.replace(") {\n  flashcore", f", %added: memref<{TABLE}xf32>) {{\n  flashcore", 1)
+            "?" if self.append else None, self.rotary, self.page or None, self.blocks)
+        flags = {"alibi": self.alibi, "sink": self.sinks, "sequences=?": self.lengths in ("ends", "both"),
+                 "seqused_k": self.lengths in ("used", "both"), f"%numbers=memref<{TABLE}xi32>": reads_table(self.region),
+                 f"%added=memref<{TABLE}xf32>": "table" in self.change}
+        words = " ".join([words, *(word for word, is_said in flags.items() if is_said)])
         if "shown" in self.region:
-            text = text.replace(") {\n  flashcore", f", %bytes: {bytes_type(self.region)}) {{\n  flashcore", 1)
-        regions = [] if self.change == "none" else [change_text(self.change)]
-        if self.region != "none":
-            regions.append(region_text(self.region))
-        return text.replace("\n  return", "".join(f" {region}" for region in regions) + "\n  return", 1)
-
-    def vectors(self):
-        """Names and types of the tensors of one axis, and of the table of pages."""
-        if self.alibi:
-            yield "alibi_slopes", f"memref<{self.shape[1]}xf32>"
-        if self.sinks:
-            yield "sink_logits", f"memref<{self.shape[1]}xf32>"
-        if self.lengths in ("ends", "both"):
-            yield "cu_seqlens_q", "memref<?xi32>"
-            if not self.page:
-                yield "cu_seqlens_k", "memref<?xi32>"
-        entries = "?" if self.lengths in ("ends", "both") else self.shape[0]
-        if self.lengths in ("used", "both") and not self.append:  # which has one
-            yield "seqused_k", f"memref<{entries}xi32>"
-        if self.page:
-            yield "page_table", f"memref<{entries}x?xi32>"
+            words += f" %bytes={bytes_type(self.region)}"
+        words += "" if self.change == "none" else f" score={change_text(self.change)}"
+        return words if self.region == "none" else f"{words} mask={region_text(self.region)}"
 
     def must_compile(self):
         """Whether the documentation promises a kernel: the attention is one
@@ -676,8 +654,8 @@ class Fuzzer:
     def compile(self, configuration):
         """The bundle, or nothing where it is refused."""
         bundle = self.folder / "kernel.fcb"
-        command = [self.compiler, "-", "--emit=bundle", "--no-cubin", "-o", str(bundle), *configuration.options]
-        result = self.execute(command, input=configuration.mlir())
+        command = [self.compiler, f"--shape={configuration.words()}", "--emit=bundle", "--no-cubin", "-o", str(bundle), *configuration.options]
+        result = self.execute(command, stdin=subprocess.DEVNULL)
         if result.returncode == 0:
             return bundle
         if "error:" not in result.stderr:

@@ -26,7 +26,7 @@ import compiler_lists
 import far_grid
 import shares
 from flashcore_benchmarks.masks import MASKS, with_mask
-from flashcore_benchmarks.mlir import attention, may_have_lse, packed_layouts
+from flashcore_benchmarks.mlir import attention, may_have_lse, packed_layouts, source_arguments
 
 DTYPES = ["f16", "bf16"]
 KINDS = ["normal", "rising", "shifted"]
@@ -57,13 +57,13 @@ class Bundles:
 
     def __init__(self, out, compiler, extra=()):
         self.out, self.compiler, self.extra = out, compiler, list(extra)
-        self.asked = {}  # name of a bundle -> its text and options
+        self.asked = {}  # name of a bundle -> its words or module, and options
         self.made = set()
 
-    def make(self, name, mlir, options=()):
-        """The name of a bundle, which `compile` makes. The first text of a name counts."""
+    def make(self, name, source, options=()):
+        """The name of a bundle of words of --shape, or of a module, which `compile` makes. The first of a name counts."""
         bundle = f"{name}.fcb"
-        self.asked.setdefault(bundle, (mlir, list(options)))
+        self.asked.setdefault(bundle, (source, list(options)))
         return bundle
 
     def compile(self, runs):
@@ -75,9 +75,10 @@ class Bundles:
                 print(f"{bundle.removesuffix('.fcb'):44s} {said}", flush=True)
 
     def _compile(self, bundle):
-        mlir, options = self.asked[bundle]
-        command = [str(self.compiler), "-", "--emit=bundle", "-o", str(self.out / bundle), "-v", *self.extra, *options]
-        result = subprocess.run(command, input=mlir, text=True, capture_output=True)
+        source, options = self.asked[bundle]
+        named, text = source_arguments(source)
+        command = [str(self.compiler), *named, "--emit=bundle", "-o", str(self.out / bundle), "-v", *self.extra, *options]
+        result = subprocess.run(command, input=text, text=True, capture_output=True)
         if result.returncode:
             raise CompileError(f"{bundle}: {' '.join(command)}\n{result.stderr}")
         return result.stderr.strip()
@@ -138,27 +139,21 @@ def region_runs(bundles, name, options=()):
         schedule_options(32, 32, 4, 4), [*schedule_options(64, 16, 4), "--key-splits=3"]]
     for i, schedule in enumerate(schedules):
         for mask in ("causal", "sliding-window", "global-local"):
-            mlir = (ROOT / f"test/Masks/{mask}.mlir").read_text()
-            runs.append({"bundle": bundles.make(f"{name}-{mask}-{i}", mlir, [*options, *schedule]), "kind": "rising"})
-    open_sizes = """!t = memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>
-!table = memref<?x?xf32, strided<[?, ?], offset: ?>>
-func.func @attention(%q: !t, %k: !t, %v: !t, %o: !t, %lse: memref<?x?x?xf32>, %table: !table) {
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) lse(%lse : memref<?x?x?xf32>) window_left(90) score {
+            text = (ROOT / f"test/Masks/{mask}.mlir").read_text()
+            runs.append({"bundle": bundles.make(f"{name}-{mask}-{i}", text, [*options, *schedule]), "kind": "rising"})
+    open_sizes = attention("f16", 64, window=(90, None)) + """ %table=memref<?x?xf32, strided<[?, ?], offset: ?>> score={
   ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
-    %bias = memref.load %table[%h, %j] : !table
+    %bias = memref.load %table[%h, %j] : memref<?x?xf32, strided<[?, ?], offset: ?>>
     %result = arith.addf %score, %bias : f32
     flashcore.yield %result : f32
-  } mask {
+  } mask={
   ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
     %far = arith.constant 60 : index
     %distance = arith.subi %i, %j : index
     %size = math.absi %distance : index
     %visible = arith.cmpi ne, %size, %far : index
     flashcore.yield %visible : i1
-  }
-  return
-}
-"""
+  }"""
     bundle = bundles.make(f"{name}-open-sizes", open_sizes, [*options])
     for i, (sq, sk) in enumerate([(70, 150), (1, 203), (130, 3), (33, 0)]):
         run = alternate(bundle, i, (2, 4, 2, sq, sk))
@@ -205,15 +200,15 @@ def scores_output_runs(bundles):
     changes = [dict(window=(17, 33), softcap=30, bias=("f16", "1hqk")), dict(bias=("f32", "b11k")), dict(softcap=50, scale=0.2)]
     for i, stage in enumerate(STAGES):
         for j, dtype in enumerate(("f32", *DTYPES)):
-            mlir = attention(DTYPES[(i + j) % 2], (64, 80, 40)[j], CAUSAL[(i + j) % 3], scores=(stage, dtype), **changes[(i + 2 * j) % 3])
-            bundle = bundles.make(f"scores-output-{stage}-{dtype}", mlir)
+            words = attention(DTYPES[(i + j) % 2], (64, 80, 40)[j], CAUSAL[(i + j) % 3], scores=(stage, dtype), **changes[(i + 2 * j) % 3])
+            bundle = bundles.make(f"scores-output-{stage}-{dtype}", words)
             runs += [alternate(bundle, i + j + k, (1, 4, 2, *size)) for k, size in enumerate(sizes[j:j + 2])]
     for i, (d, sq, sk, options) in enumerate(((7, 33, 64, []), (256, 40, 100, []), (128, 1, 1030, []), (64, 20, 300, ["--key-splits=3"]),
                                               (64, 100, 192, ["--grid=persistent"]), (72, 90, 136, ["--invariance=batch"]))):
-        mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (2, 4, 2, sq, sk), scores=(STAGES[-1 - i % 2], ("f32", *DTYPES)[i % 3]))
-        runs.append({"bundle": bundles.make(f"scores-output-{i}", mlir, options), "kind": KINDS[i % 3]})
-    mlir = attention("f16", 64, "bottom_right", (1, 2, 2, 200, 300), scores=("probabilities", "f16"))
-    runs.append({"bundle": bundles.make("scores-output-warpgroups", mlir, ["--chip=sm_90a", "--product=warpgroup"])})
+        words = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (2, 4, 2, sq, sk), scores=(STAGES[-1 - i % 2], ("f32", *DTYPES)[i % 3]))
+        runs.append({"bundle": bundles.make(f"scores-output-{i}", words, options), "kind": KINDS[i % 3]})
+    words = attention("f16", 64, "bottom_right", (1, 2, 2, 200, 300), scores=("probabilities", "f16"))
+    runs.append({"bundle": bundles.make("scores-output-warpgroups", words, ["--chip=sm_90a", "--product=warpgroup"])})
     return runs
 
 
@@ -230,10 +225,10 @@ def dropout_runs(bundles, name, options=()):
                  [*schedule_options(32, 32, 4, 4, 2), "--softmax=one_pass"], ["--invariance=batch"], ["--head-group=2"]]
     for i, form in enumerate(forms):
         is_one_pass = "--softmax=one_pass" in form
-        mlir = attention(DTYPES[i % 2], (64, 64, 128)[i % 3], CAUSAL[i % 3], (2, 4, 2, 150, 250) if is_one_pass or i % 2 else ("?", 4, 2, "?", "?"),
+        words = attention(DTYPES[i % 2], (64, 64, 128)[i % 3], CAUSAL[i % 3], (2, 4, 2, 150, 250) if is_one_pass or i % 2 else ("?", 4, 2, "?", "?"),
                          dropout=(0.1, 0.5, 0.9)[i % 3], window=(70, None) if i % 4 == 3 else (None, None), bias=BIASES[i % 8][1] if i == 1 else None,
                          lse=may_have_lse(form))
-        bundle = bundles.make(f"{name}-{i}", mlir, [*options, *form])
+        bundle = bundles.make(f"{name}-{i}", words, [*options, *form])
         sizes = {} if is_one_pass or i % 2 else {"dims": {"batch": 2, "seqlen_q": 150, "seqlen_k": 203}}
         runs.append({"bundle": bundle, "kind": "rising" if i % 4 == 1 else "normal", **sizes})
     for path in sorted((ROOT / "test/Integration").glob("dropout-*.mlir")):
@@ -267,7 +262,7 @@ def append_runs(bundles, name, options=()):
     for i, (dtype, (d, dv), causal, shape, rows, rotary, page_size, window) in enumerate(APPENDS):
         if is_warpgroup and (d % 8 or dv % 8 or page_size == 1):
             continue  # products of warpgroups take none of these
-        mlir = attention(dtype, d, causal, shape, dv, append=rows, rotary=rotary, page_size=page_size, window=window, lse=i % 2 == 0)
+        words = attention(dtype, d, causal, shape, dv, append=rows, rotary=rotary, page_size=page_size, window=window, lse=i % 2 == 0)
         sizes = {}
         if rows == "?":
             sizes = {"batch": 2, "seqlen_q": 19, "seqlen_new": (19, 3, 40)[i % 3], "seqlen_k": 160}
@@ -280,13 +275,13 @@ def append_runs(bundles, name, options=()):
         if not shape or "?" in shape:
             forms = [*forms, ["--split-count=call"]] if i == 3 else forms
         for j, form in enumerate(forms):
-            bundle = bundles.make(f"{name}-{i}-{j}", mlir, [*options, *form])
+            bundle = bundles.make(f"{name}-{i}-{j}", words, [*options, *form])
             runs.append({"bundle": bundle, "kind": "rising" if i % 4 == 1 else "normal", **({"dims": sizes} if sizes else {})})
-    mlir = attention("f16", 64, "bottom_right", (2, 4, 2, 20, 90), scores=("masked", "f32"), append=20, rotary=(64, "half"))
+    words = attention("f16", 64, "bottom_right", (2, 4, 2, 20, 90), scores=("masked", "f32"), append=20, rotary=(64, "half"))
     if not is_warpgroup:
-        runs.append({"bundle": bundles.make(f"{name}-scores", mlir, options), "dims": {"positions": 90}})
-        mlir = attention("f16", 64, "bottom_right", ("?", 4, 2, "?", "?"), append="?", rotary=(64, "half"))
-        bundle = bundles.make(f"{name}-few-queries", mlir, ["--few-queries=16", *options])
+        runs.append({"bundle": bundles.make(f"{name}-scores", words, options), "dims": {"positions": 90}})
+        words = attention("f16", 64, "bottom_right", ("?", 4, 2, "?", "?"), append="?", rotary=(64, "half"))
+        bundle = bundles.make(f"{name}-few-queries", words, ["--few-queries=16", *options])
         for sq in (1, 40):
             runs.append({"bundle": bundle, "dims": {"batch": 2, "seqlen_q": sq, "seqlen_k": 300, "seqlen_new": sq, "positions": 300}})
     return runs
@@ -309,8 +304,8 @@ def block_runs(bundles, name, options=()):
              dict(causal="bottom_right", dropout=0.3)]
     for i, (d, blocks, form) in enumerate(forms):
         shape = (2, 4, 2, 150, 250) if i % 2 else ("?", 4, 2, "?", "?")
-        mlir = attention(DTYPES[i % 2], d, shape=shape, blocks=blocks, lse=may_have_lse(form), **masks[i % 5])
-        bundle = bundles.make(f"{name}-{i}", mlir, [*options, *form])
+        words = attention(DTYPES[i % 2], d, shape=shape, blocks=blocks, lse=may_have_lse(form), **masks[i % 5])
+        bundle = bundles.make(f"{name}-{i}", words, [*options, *form])
         lengths = [{}] if i % 2 else [{"batch": 2, "seqlen_q": q, "seqlen_k": k} for q, k in ((70, 130), (300, 203), (40, 0))]
         runs += [{"bundle": bundle, "dims": length, "kind": kind} for length in lengths for kind in ("normal", "rising")]
     return runs
@@ -343,8 +338,8 @@ def narrow_runs(bundles, sizes):
              ["--row-max=stale", "--overlap=qk"], schedule_options(32, 16, 2, 1, 3)]
     for i, (d, dv) in enumerate(NARROW_HEAD_DIMS):
         for j, form in enumerate((forms[i % 6], forms[(i + 3) % 6])):
-            mlir = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], head_dim_v=dv, bias=BIASES[i % 8][1] if i % 4 == 1 else None)
-            bundle = bundles.make(f"narrow-d{d}-{dv}-{j}", mlir, form)
+            words = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], head_dim_v=dv, bias=BIASES[i % 8][1] if i % 4 == 1 else None)
+            bundle = bundles.make(f"narrow-d{d}-{dv}-{j}", words, form)
             runs += [alternate(bundle, i + k, (2, 4, 2, *size)) | {"offset": row_step(d, dv) * (k % 3)} for k, size in enumerate(sizes)]
     for i, (d, gap) in enumerate(((64, 1), (64, 4), (20, 4), (40, 2))):
         row = d + gap
@@ -354,8 +349,8 @@ def narrow_runs(bundles, sizes):
     for i, (name, d, open_sizes) in enumerate((
             ("varlen", 20, {"seqlen_q": 150, "seqlen_k": 333, "cu_seqlens": 5}), ("paged", 7, {"pages": 140}), ("cache", 8, {}),
             ("paged-varlen", 33, {"seqlen_q": 90, "cu_seqlens": 4, "sequences": 3, "pages": 16, "pages_per_sequence": 4}))):
-        mlir = (ROOT / f"test/Sequences/{name}.mlir").read_text().replace("x64xf16", f"x{d}xf16")
-        runs.append({"bundle": bundles.make(f"narrow-{name}-d{d}", mlir), "kind": KINDS[i % 3], **({"dims": open_sizes} if open_sizes else {})})
+        text = (ROOT / f"test/Sequences/{name}.mlir").read_text().replace("x64xf16", f"x{d}xf16")
+        runs.append({"bundle": bundles.make(f"narrow-{name}-d{d}", text), "kind": KINDS[i % 3], **({"dims": open_sizes} if open_sizes else {})})
     return runs
 
 
@@ -375,23 +370,23 @@ def key_warps_runs(bundles, sizes):
             more = [f"--overlap={['none', 'qk'][(i + j) % 2]}", f"--query={['registers', 'shared'][(i + j) % 2]}"]
             more += [["--row-max=exact"], ["--row-max=stale"],
                      ["--row-max=stale"] if (i + j) % 2 else ["--row-max=folded", "--row-sum=mma"]][j]
-            mlir = attention(DTYPES[j % 2], 64, causal, lse=may_have_lse(more))
-            bundle = bundles.make(f"key-warps-{i}-{causal}", mlir, [*options, *more])
+            words = attention(DTYPES[j % 2], 64, causal, lse=may_have_lse(more))
+            bundle = bundles.make(f"key-warps-{i}-{causal}", words, [*options, *more])
             runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
         for j, window in enumerate(WINDOWS):
-            mlir = attention(DTYPES[(i + j) % 2], 32, CAUSAL[(i + j) % 3], window=window, softcap=30 if j % 2 else None,
+            words = attention(DTYPES[(i + j) % 2], 32, CAUSAL[(i + j) % 3], window=window, softcap=30 if j % 2 else None,
                              bias=BIASES[(2 * i + j) % 8][1], lse=j != 2)
-            bundle = bundles.make(f"key-warps-{i}-window-{j}", mlir, options)
+            bundle = bundles.make(f"key-warps-{i}-window-{j}", words, options)
             runs += [alternate(bundle, i + j + k, (1, 2, 1, *size)) for k, size in enumerate(sizes)]
     # One pass: lengths known at compile time, tiles that a part or a block lacks.
     for i, (schedule, sk) in enumerate([((32, 16, 4, 4, 5), 250), ((16, 16, 4, 4, 2), 170), ((32, 32, 2, 2, 2), 64),
                                         ((64, 16, 8, 4, 2), 100), ((32, 16, 2, 1, 3), 60), ((16, 32, 1, 1, 2), 40)]):
         more = ["--softmax=one_pass", f"--query={['registers', 'shared'][i % 2]}", f"--row-sum={['add', 'mma'][i // 2 % 2]}"]
         for j, window in enumerate([(None, None), (None, None), *WINDOWS]):
-            mlir = attention(DTYPES[(i + j) % 2], 64 if j < 2 else 32, CAUSAL[(i + j) % 3], (1, 2, 1, 150, sk), window=window,
+            words = attention(DTYPES[(i + j) % 2], 64 if j < 2 else 32, CAUSAL[(i + j) % 3], (1, 2, 1, 150, sk), window=window,
                              head_dim_v=48 if j == 1 else None, softcap=30 if j == 3 else None, bias=BIASES[i][1] if j == 4 else None,
                              lse=may_have_lse(more))
-            bundle = bundles.make(f"one-pass-{i}-{j}", mlir, schedule_options(*schedule) + more)
+            bundle = bundles.make(f"one-pass-{i}-{j}", words, schedule_options(*schedule) + more)
             runs.append({"bundle": bundle, "kind": ["normal", "rising"][j % 2]})
     for d, dv, sk, schedule in ((128, 128, 16, (32, 16, 4, 4, 2)), (96, 64, 64, (32, 16, 4, 4, 2)), (16, 48, 100, (32, 16, 8, 8, 2)),
                                 (40, 72, 250, (32, 32, 4, 4, 2)), (256, 256, 70, (16, 16, 2, 2, 2)), (80, 160, 64, (16, 16, 4, 4, 2))):
@@ -419,9 +414,9 @@ def split_runs(bundles):
              dict(causal="none", window=(50, 20), softcap=30, bias=("f16", "bhqk"))]
     sizes = [(1, 333), (37, 200), (70, 40), (5, 1), (3, 0)]
     for (i, options), (j, mask) in itertools.product(enumerate(schedules), enumerate(masks)):
-        mlir = attention(DTYPES[(i + j) % 2], (64, 72)[i % 2], shape=(*heads, "?", "?"),
+        words = attention(DTYPES[(i + j) % 2], (64, 72)[i % 2], shape=(*heads, "?", "?"),
                          lse=(i + j) % 3 != 0 and may_have_lse(options), **mask)
-        bundle = bundles.make(f"split-{i}-{j}", mlir, options)
+        bundle = bundles.make(f"split-{i}-{j}", words, options)
         for k in range(2 if i else len(sizes)):
             sq, sk = sizes[(i + j + k) % len(sizes)]
             runs.append({"bundle": bundle, "dims": {"batch": 1 + k % 2, "seqlen_q": sq, "seqlen_k": sk},
@@ -439,11 +434,11 @@ def split_query_runs(bundles):
     for i, form in enumerate(forms):
         for j, (d, steps) in enumerate(((64, 1), (40, 2), (72, 4))):
             shape = (1, 3, 3, 150, 170) if i == 5 else None
-            mlir = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], shape, window=WINDOWS[j] if i in (1, 4) else (None, None),
+            words = attention(DTYPES[(i + j) % 2], d, CAUSAL[(i + j) % 3], shape, window=WINDOWS[j] if i in (1, 4) else (None, None),
                              lse=may_have_lse(form))
             options = [*form, "--query=split", f"--query-steps={steps}"]
             options += ["--grid-order=head_fastest", f"--grid-heads={[2, 3, 4][j]}"] if i % 2 else []
-            bundle = bundles.make(f"split-query-{i}-{d}", mlir, options)
+            bundle = bundles.make(f"split-query-{i}-{d}", words, options)
             sizes = [()] if shape else [dims(2, 3, 3, 150, 170), dims(1, 5, 5, 33, 203)]
             runs += [{"bundle": bundle, **({"dims": size} if size else {}), "kind": ["normal", "rising"][(i + j) % 2]} for size in sizes]
     # The defaults: half of Q at the widest heads, turns of heads where there are many.
@@ -470,16 +465,16 @@ def persistent_runs(bundles, batch):
              dict(causal="none", window=(17, 33), softcap=30, bias=("f16", "bhqk"))]
     sizes = [(150, 170), (70, 40), (33, 203), (40, 0), (1, 64)]
     for (i, options), (j, mask) in itertools.product(enumerate(schedules), enumerate(masks)):
-        mlir = attention(DTYPES[(i + j) % 2], (64, 80, 32, 96)[j], shape=("?", 4, 2, "?", "?"), lse=(i + j) % 3 != 0, **mask)
-        bundle = bundles.make(f"persistent-{i}-{j}", mlir, ["--grid=persistent", *options])
+        words = attention(DTYPES[(i + j) % 2], (64, 80, 32, 96)[j], shape=("?", 4, 2, "?", "?"), lse=(i + j) % 3 != 0, **mask)
+        bundle = bundles.make(f"persistent-{i}-{j}", words, ["--grid=persistent", *options])
         sq, sk = sizes[(i + j) % len(sizes)]
         runs.append({"bundle": bundle, "dims": {"batch": batch, "seqlen_q": sq, "seqlen_k": sk}, "kind": ["normal", "rising"][j % 2]})
     # Sizes known at compile time: no key loop, and one of one tile.
     for i, (sk, d, options) in enumerate([(60, 64, ["--softmax=one_pass", *schedule_options(32, 16, 2, 1, 3)]),
                                           (120, 64, ["--softmax=one_pass", *schedule_options(16, 16, 4, 4, 2)]),
                                           (16, 64, []), (100, 256, []), (203, 72, [])]):
-        mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (batch, 4, 2, 150, sk))
-        runs.append({"bundle": bundles.make(f"persistent-static-{batch}-{i}", mlir, ["--grid=persistent", *options])})
+        words = attention(DTYPES[i % 2], d, CAUSAL[i % 3], (batch, 4, 2, 150, sk))
+        runs.append({"bundle": bundles.make(f"persistent-static-{batch}-{i}", words, ["--grid=persistent", *options])})
     return runs
 
 
@@ -488,13 +483,13 @@ def decode_runs(bundles):
     runs = []
     for (batch, sk), sq in itertools.product(((1, 8192), (1, 65536), (16, 8192)), (1, 4, 16)):
         for causal in CAUSAL[:2]:
-            mlir = attention("bf16" if sq == 4 else "f16", 128, causal, (batch, 32, 8, sq, sk))
-            runs.append({"bundle": bundles.make(f"decode-{batch}-{sq}-{sk}-{causal}", mlir)})
+            words = attention("bf16" if sq == 4 else "f16", 128, causal, (batch, 32, 8, sq, sk))
+            runs.append({"bundle": bundles.make(f"decode-{batch}-{sq}-{sk}-{causal}", words)})
     for name, sq, sk, features in (("window", 4, 8191, dict(causal="bottom_right", window=(2000, None))),
                                    ("ragged", 3, 7777, dict(causal="bottom_right", softcap=30)),
                                    ("bias", 1, 4099, dict(bias=("f16", "b1qk")))):
-        mlir = attention("f16", 128, shape=(2, 32, 8, sq, sk), **features)
-        runs.append({"bundle": bundles.make(f"decode-{name}", mlir), "kind": "rising"})
+        words = attention("f16", 128, shape=(2, 32, 8, sq, sk), **features)
+        runs.append({"bundle": bundles.make(f"decode-{name}", words), "kind": "rising"})
     bundle = bundles.make("decode-dynamic", attention("f16", 128, "bottom_right", ("?", 32, 8, "?", "?")),
                           ["--head-group=4", "--num-warps=4", "--block-m=16", "--key-splits=64"])
     for sq, sk in ((1, 8192), (16, 1000), (1, 63), (4, 1)):
@@ -554,8 +549,8 @@ def check_grid(bundles):
         runs.append({"bundle": bundle})
     # Where the chip has products of warpgroups, those, and the others elsewhere.
     for i, (d, dv) in enumerate([(64, 64), (128, 128), (256, 256), (192, 128)]):
-        mlir = attention(DTYPES[i % 2], d, "none", (2, 16, 8, 1000, 1024), head_dim_v=dv)
-        bundle = bundles.make(f"check-warpgroups-{d}-{dv}", mlir, ["--chip=sm_80,sm_90a"])
+        words = attention(DTYPES[i % 2], d, "none", (2, 16, 8, 1000, 1024), head_dim_v=dv)
+        bundle = bundles.make(f"check-warpgroups-{d}-{dv}", words, ["--chip=sm_80,sm_90a"])
         runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     runs += large_warpgroup_runs(bundles)
     for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
@@ -567,8 +562,8 @@ def chip_runs(bundles, chip, head_dims):
     """Defaults for a chip, of sizes that only the call knows: types, masks and ragged sizes in turns."""
     runs = []
     for i, d in enumerate(head_dims):
-        mlir = attention(DTYPES[i % 2], d, CAUSAL[i % 3], lse=i % 4 != 3)
-        bundle = bundles.make(f"chip-{chip}-d{d}", mlir, [f"--chip={chip}", "--no-cubin"])
+        words = attention(DTYPES[i % 2], d, CAUSAL[i % 3], lse=i % 4 != 3)
+        bundle = bundles.make(f"chip-{chip}-d{d}", words, [f"--chip={chip}", "--no-cubin"])
         runs += [alternate(bundle, i + j, (1, 4, 2, *size)) for j, size in enumerate([(70, 150), (1, 203), (130, 33)])]
     return runs
 
@@ -600,16 +595,16 @@ def ladder_runs(bundles, seqlen):
         (64, "bottom_right", {}, ["--product=wmma", "--num-stages=3"]), (48, "none", {"window": (40, 3)}, ["--product=wmma", "--grid=persistent"]),
         (128, "bottom_right", {"bias": ("f32", "1h1k")}, ["--product=wmma", "--key-splits=2"]), (64, "top_left", {"softcap": 20.0}, ["--product=thread"]),
     ]):  # fmt: skip
-        mlir = attention("f16", head_dim, causal, lse=i % 2 == 0, **features)
-        bundle = bundles.make(f"ladder-producer-{i}", mlir, ["--copies=producer", *options])
+        words = attention("f16", head_dim, causal, lse=i % 2 == 0, **features)
+        bundle = bundles.make(f"ladder-producer-{i}", words, ["--copies=producer", *options])
         runs += [alternate(bundle, i + k, (1, 4, 2, *size)) | {"offset": row_step(head_dim) * (k % 3)}
                  for k, size in enumerate([(70, 130), (1, 300), (150, 150), (33, 0)])]
     for i, (chip, dtype) in enumerate([("sm_70", "f16"), ("sm_70", "bf16"), ("sm_75", "f16"), ("sm_75", "bf16")]):
         for j, (head_dim, features) in enumerate([
             (64, {"window": (40, 3)}), (72, {}), (128, {"softcap": 20.0}), (256, {"bias": ("f32", "1h1k")}), (33, {}), (64, {"head_dim_v": 128, "dropout": 0.25}),
         ]):  # fmt: skip
-            mlir = attention(dtype, head_dim, CAUSAL[(i + j) % 3], lse=j % 2 == 0, **features)
-            bundle = bundles.make(f"ladder-{chip}-{dtype}-{j}", mlir, [f"--chip={chip}", "--no-cubin"])
+            words = attention(dtype, head_dim, CAUSAL[(i + j) % 3], lse=j % 2 == 0, **features)
+            bundle = bundles.make(f"ladder-{chip}-{dtype}-{j}", words, [f"--chip={chip}", "--no-cubin"])
             runs += [alternate(bundle, j + k, (1, 4, 2, *size)) | {"offset": row_step(head_dim) * (k % 3)}
                      for k, size in enumerate([(70, 130), (1, 300), (33, 0)])]
     return runs
@@ -625,12 +620,12 @@ def unfused_runs(bundles):
                 dict(head_dim=256, softcap=20.0), dict(head_dim=64, head_dim_v=128, bias=("f16", "b11k")), dict(head_dim=48, scale=0.2)]
     for i, form in enumerate(forms):
         for j, problem in enumerate(problems[i % 2::2]):
-            mlir = attention("f16", causal=CAUSAL[(i + j) % 3], lse=j != 1, **problem)
-            bundle = bundles.make(f"unfused-{i}-{j}", mlir, ["--softmax=unfused", *form])
+            words = attention("f16", causal=CAUSAL[(i + j) % 3], lse=j != 1, **problem)
+            bundle = bundles.make(f"unfused-{i}-{j}", words, ["--softmax=unfused", *form])
             runs += [alternate(bundle, i + j + k, (2, 4, 2, *size)) for k, size in enumerate([(70, 150), (1, 300), (33, 0), (130, 3)][j::2])]
     for i, (d, sq, sk, scores) in enumerate([(64, 90, 40, None), (80, 33, 200, ("masked", "f16")), (40, 64, 64, ("probabilities", "f32"))]):
-        mlir = attention("bf16", d, CAUSAL[i], (1, 4, 2, sq, sk), scores=scores)
-        runs.append({"bundle": bundles.make(f"unfused-static-{i}", mlir, ["--softmax=unfused"]), "kind": KINDS[i]})
+        words = attention("bf16", d, CAUSAL[i], (1, 4, 2, sq, sk), scores=scores)
+        runs.append({"bundle": bundles.make(f"unfused-static-{i}", words, ["--softmax=unfused"]), "kind": KINDS[i]})
     for folder, names in (("Masks", ("causal", "global-local", "sliding-window")), ("Sequences", ("cache", "prefill", "scores"))):
         for name in names:
             bundle = bundles.make(f"unfused-{name}", (ROOT / f"test/{folder}/{name}.mlir").read_text(), ["--softmax=unfused"])
@@ -654,8 +649,8 @@ def warpgroup_runs(bundles):
         ("f16", 64, 128, (1, 1, 1, 128, 480), ["--block-n=96"]),
     ]
     for i, (dtype, d, dv, sizes, options) in enumerate(problems):
-        mlir = attention(dtype, d, "none", sizes, head_dim_v=dv)
-        bundle = bundles.make(f"warpgroups-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
+        words = attention(dtype, d, "none", sizes, head_dim_v=dv)
+        bundle = bundles.make(f"warpgroups-{i}", words, ["--chip=sm_90a", "--product=warpgroup", *options])
         runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     return runs
 
@@ -694,8 +689,8 @@ def warpgroup_score_runs(bundles):
     each way to follow the maximum."""
     runs = []
     for i, (dtype, d, dv, features, sizes, options) in enumerate(WARPGROUP_SCORES):
-        mlir = attention(dtype, d, shape=sizes, head_dim_v=dv, lse=i % 3 != 1, **features)
-        bundle = bundles.make(f"warpgroups-scores-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
+        words = attention(dtype, d, shape=sizes, head_dim_v=dv, lse=i % 3 != 1, **features)
+        bundle = bundles.make(f"warpgroups-scores-{i}", words, ["--chip=sm_90a", "--product=warpgroup", *options])
         runs.append({"bundle": bundle, "kind": "rising" if "--row-max" in " ".join(options) else KINDS[i % 3]})
     return runs
 
@@ -716,8 +711,8 @@ def warpgroup_persistent_runs(bundles, batch):
     for i, (d, causal, sk, options) in enumerate([
             (128, "none", 300, []), (64, "bottom_right", 250, []), (64, "none", 128, ["--row-max=stale"]),
             (256, "bottom_right", 200, []), (128, "bottom_right", "?", ["--num-stages=3", "--block-n=64"])]):
-        mlir = attention(DTYPES[i % 2], d, causal, ("?", 4, 2, 250, sk), lse=i % 2 == 0)
-        bundle = bundles.make(f"warpgroups-persistent-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", "--grid=persistent", *options])
+        words = attention(DTYPES[i % 2], d, causal, ("?", 4, 2, 250, sk), lse=i % 2 == 0)
+        bundle = bundles.make(f"warpgroups-persistent-{i}", words, ["--chip=sm_90a", "--product=warpgroup", "--grid=persistent", *options])
         lengths = [{}] if sk != "?" else [{"seqlen_k": 250}, {"seqlen_k": 1}, {"seqlen_k": 0}]
         runs += [{"bundle": bundle, "dims": {"batch": batch, **length}} for length in lengths]
     return runs
@@ -736,8 +731,8 @@ def warpgroup_split_runs(bundles):
             (64, dict(softcap=30), (2, 2, 2, 40, 400), ["--key-splits=4", "--row-max=checked", "--overlap=none"]),
             (96, dict(causal="top_left"), ("?", 4, 2, "?", "?"), [*heads, "--key-splits=5"]),
             (128, dict(bias=("f16", "1hqk")), (1, 4, 1, 50, 200), [*heads, "--grid=persistent"])]):
-        mlir = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 3 != 1, **features)
-        bundle = bundles.make(f"warpgroups-split-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *options])
+        words = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 3 != 1, **features)
+        bundle = bundles.make(f"warpgroups-split-{i}", words, ["--chip=sm_90a", "--product=warpgroup", *options])
         lengths = [{}] if "?" not in sizes else [{"batch": 1, "seqlen_q": q, "seqlen_k": k} for q, k in ((70, 500), (200, 3), (1, 0))]
         runs += [{"bundle": bundle, "dims": length, "kind": ["normal", "falling"][i % 2]} for length in lengths]
     return runs
@@ -753,8 +748,8 @@ def warpgroup_bulk_runs(bundles, batch):
             (64, 96, dict(causal="top_left"), None, []), (64, 64, dict(), (2, 4, 2, 40, 200), ["--head-group=2", "--num-warps=8"]),
             (64, 64, dict(), (1, 2, 1, 200, 170), ["--row-max=checked"]),
             (128, 128, dict(causal="bottom_right"), ("?", 4, 2, 250, 200), ["--grid=persistent"])]):
-        mlir = attention(DTYPES[i % 2], d, shape=sizes, head_dim_v=dv, lse=i % 2 == 0, **features)
-        bundle = bundles.make(f"warpgroups-bulk-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", "--output=bulk", *options])
+        words = attention(DTYPES[i % 2], d, shape=sizes, head_dim_v=dv, lse=i % 2 == 0, **features)
+        bundle = bundles.make(f"warpgroups-bulk-{i}", words, ["--chip=sm_90a", "--product=warpgroup", "--output=bulk", *options])
         if not sizes:
             runs += [alternate(bundle, j, (1, 2, 1, *lengths)) for j, lengths in enumerate([(200, 300), (65, 129), (1, 1), (130, 0)])]
         else:
@@ -777,8 +772,8 @@ def warpgroup_checked_runs(bundles):
             (48, dict(window=(100, 0)), (1, 2, 1, 200, 300), ["--num-warps=8", "--block-m=128", "--block-n=64", "--overlap=none", "--min-blocks=2"]),
             (128, dict(causal="top_left"), (1, 1, 1, 130, 200), ["--num-warps=8", "--block-m=128", "--row-sum=add"]),
             (64, dict(), ("?", 2, 1, 150, "?"), ["--num-warps=8", "--block-m=128", "--grid=persistent"])]):
-        mlir = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 2 == 0, **features)
-        bundle = bundles.make(f"warpgroups-checked-{i}", mlir, ["--chip=sm_90a", "--product=warpgroup", *checked, *options])
+        words = attention(DTYPES[i % 2], d, shape=sizes, lse=i % 2 == 0, **features)
+        bundle = bundles.make(f"warpgroups-checked-{i}", words, ["--chip=sm_90a", "--product=warpgroup", *checked, *options])
         lengths = [{}] if "?" not in sizes else [{"batch": 3, "seqlen_k": k} for k in (250, 1, 0)]
         runs += [{"bundle": bundle, "dims": length, "kind": kind} for length in lengths for kind in CHECKED_KINDS]
     return runs
@@ -794,8 +789,8 @@ def large_warpgroup_runs(bundles):
         bundle = bundles.make(f"warpgroups-large-{i}", attention(DTYPES[i % 2], d, causal, sizes), ["--chip=sm_80,sm_90a"])
         runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     for i, features in enumerate((dict(window=(512, 0)), dict(causal="bottom_right", bias=("f16", "1hqk")), dict(softcap=30))):
-        mlir = attention(DTYPES[i % 2], 128, shape=(2, 32, 8, 2048, 2048), **features)
-        runs.append({"bundle": bundles.make(f"warpgroups-large-scores-{i}", mlir, ["--chip=sm_80,sm_90a"])})
+        words = attention(DTYPES[i % 2], 128, shape=(2, 32, 8, 2048, 2048), **features)
+        runs.append({"bundle": bundles.make(f"warpgroups-large-scores-{i}", words, ["--chip=sm_80,sm_90a"])})
     for d, causal in ((64, "none"), (128, "bottom_right")):
         bundle = bundles.make(f"warpgroups-large-sizes-{d}", attention("f16", d, causal), ["--chip=sm_80,sm_90a"])
         runs += [alternate(bundle, i, size) for i, size in enumerate([(4, 16, 4, 1023, 1024), (16, 16, 16, 300, 77), (2, 16, 8, 2048, 0)])]
@@ -853,13 +848,13 @@ def emulate_grid(bundles):
                    f"--row-max={['exact', 'folded', 'exact', 'stale', 'exact', 'stale'][i]}",
                    f"--row-sum={['mma', 'add'][i // 3 % 2]}"]
         for causal in ("none", "bottom_right"):
-            mlir = attention("f16", 64, causal, (1, 2, 2, 150, 170), lse=may_have_lse(options))
-            bundle = bundles.make(f"emulate-{i}-{causal}", mlir, options)
+            words = attention("f16", 64, causal, (1, 2, 2, 150, 170), lse=may_have_lse(options))
+            bundle = bundles.make(f"emulate-{i}-{causal}", words, options)
             runs.append({"bundle": bundle})
         window = WINDOWS[i % len(WINDOWS)]
-        mlir = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
+        words = attention("f16", 64, CAUSAL[i % 3], (1, 2, 2, 150, 170), window=window,
                          softcap=30 if i in (3, 5) else None, bias=None if i % 2 else ("f16", "11qk"), lse=may_have_lse(options))
-        runs.append({"bundle": bundles.make(f"emulate-{i}-window", mlir, options), "kind": "rising"})
+        runs.append({"bundle": bundles.make(f"emulate-{i}-window", words, options), "kind": "rising"})
     runs += key_warps_runs(bundles, [(70, 150), (1, 203), (130, 3), (3, 90)])
     runs += persistent_runs(bundles, batch=2)
     runs += ladder_runs(bundles, seqlen=130)
@@ -896,8 +891,8 @@ def sanitize_grid(bundles):
     runs.append({"bundle": bundles.make("split-d128", attention("f16", 128, "none", (1, 8, 2, 1, 1500)))})
     # Kernels of warpgroups where the chip has them: persistent ones, and one that is not.
     for d, causal, sk in ((64, "none", 256), (128, "bottom_right", 300), (64, "bottom_right", 1100)):
-        mlir = attention("f16", d, causal, (16, 16, 8, 256, sk))
-        runs.append({"bundle": bundles.make(f"sanitize-warpgroups-{d}-{causal}-{sk}", mlir, ["--chip=sm_80,sm_90a"])})
+        words = attention("f16", d, causal, (16, 16, 8, 256, sk))
+        runs.append({"bundle": bundles.make(f"sanitize-warpgroups-{d}-{causal}-{sk}", words, ["--chip=sm_80,sm_90a"])})
     return runs + sequence_runs(bundles, "sequences")
 
 
@@ -932,8 +927,8 @@ def mask_grid(bundles):
     runs = []
     for chip, seqlen, d in itertools.product(("sm_89", "sm_90a"), (4096, 16384), (64, 128)):
         for name, mask in MASKS.items():
-            mlir = with_mask(attention("f16", d, shape=(16384 // seqlen, 2048 // d, 2048 // d, seqlen, seqlen), lse=False), mask)
-            bundle = bundles.make(f"mask-{chip}-s{seqlen}-d{d}-{name}", mlir, [f"--chip={chip}"])
+            words = with_mask(attention("f16", d, shape=(16384 // seqlen, 2048 // d, 2048 // d, seqlen, seqlen), lse=False), mask)
+            bundle = bundles.make(f"mask-{chip}-s{seqlen}-d{d}-{name}", words, [f"--chip={chip}"])
             runs.append({"bundle": bundle, "time": True, "check": False})
     return runs
 
@@ -987,13 +982,13 @@ SMALL_SCHEDULES = {
 def small_grid(bundles):
     runs = []
     for name, d, causal, shape in SMALL_PROBLEMS:
-        mlir = attention("f16", d, causal, shape, lse=False)
-        runs.append({"bundle": bundles.make(f"small-{name}-default", mlir), "time": True})
+        words = attention("f16", d, causal, shape, lse=False)
+        runs.append({"bundle": bundles.make(f"small-{name}-default", words), "time": True})
         for sizes, more in SMALL_SCHEDULES[d]:
             if name == "long" and more:
                 continue  # too many keys for one pass
             tag = "-".join(map(str, sizes)) + more.replace("--", "-").replace(" ", "").replace("=", "-")
-            runs.append({"bundle": bundles.make(f"small-{name}-{tag}", mlir, schedule_options(*sizes) + more.split()), "time": True})
+            runs.append({"bundle": bundles.make(f"small-{name}-{tag}", words, schedule_options(*sizes) + more.split()), "time": True})
     return runs
 
 

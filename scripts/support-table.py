@@ -6,7 +6,7 @@ usage: support-table.py [--check] FLASHCORE_OPT FLASHCORE_COMPILE
 
 Every row is a probe: an attention that uses the feature is given to the
 verifier (flashcore-opt) and to the compiler, which says of some chips that
-registers spill. The last two columns count the
+registers spill. Each operand of the compiler's table has a row. The last two columns count the
 kernels that use it in the grids of scripts/make-bundles.py. --check compares
 with the files instead of writing them.
 """
@@ -36,39 +36,26 @@ def load_bundles():
 
 
 class Recorder:
-    """Stands in for make-bundles' Bundles: keeps the text of each kernel."""
+    """Stands in for make-bundles' Bundles: keeps the words or the text of each kernel."""
 
     def __init__(self, compiler):
         self.kernels, self.compiler = {}, compiler
 
-    def make(self, name, mlir, options=()):
-        self.kernels[name] = mlir
+    def make(self, name, source, options=()):
+        self.kernels[name] = source
         return f"{name}.fcb"
 
 
 def kernels_of(make_bundles, grids, compiler):
-    """The text of the kernels of some grids, and the number of their runs."""
+    """The words or the text of the kernels of some grids, and the number of their runs."""
     recorder = Recorder(compiler)
     runs = [run for grid in grids for run in make_bundles.GRIDS[grid](recorder)]
     return list(recorder.kernels.values()), len(runs)
 
 
-def attention(q="memref<1x4x96x64xf16>", kv="memref<1x4x96x64xf16>", v=None, o=None, ins="", clause="", args=""):
-    """A function with one attention; `ins` goes behind ins(...), `clause` to
-    the end."""
-    v, o = v or kv, o or q
-    return f"""func.func @f(%q: {q}, %k: {kv}, %v: {v}, %o: {o}, %lse: memref<1x4x96xf32>{args}) {{
-  flashcore.attention ins(%q, %k, %v : {q}, {kv}, {v}) {ins}
-      outs(%o : {o}) lse(%lse : memref<1x4x96xf32>) {clause}
-  return
-}}
-"""
-
-
-def head_dim(d, dv=None, dtype="f16"):
-    q = f"memref<1x4x96x{d}x{dtype}>"
-    v = f"memref<1x4x96x{dv or d}x{dtype}>"
-    return attention(q=q, kv=q, v=v, o=v)
+def words(heads="h4", lengths="s96", dims="d64 f16", more=""):
+    """Of the attention of a probe."""
+    return f"b1 {heads} {lengths} {dims} lse {more}"
 
 
 REGION = """{{
@@ -77,45 +64,54 @@ REGION = """{{
     }}"""
 SCORE = REGION.format(body="flashcore.yield %s : f32")
 MASK = REGION.format(body="%m = arith.cmpi ule, %j, %i : index\n      flashcore.yield %m : i1")
-STRIDED = "memref<?x?x?x64xf16, strided<[?, ?, ?, 1], offset: ?>>"
-APART = "memref<1x4x96x64xf16, strided<[24960, 6240, 65, 1], offset: 3>>"
+APART = " ".join(f"%{name}=memref<1x4x96x64xf16, strided<[24960, 6240, 65, 1], offset: 3>>" for name in "qkvo")
 WIDE = "bf16 of head_dim "
 HEAD_DIMS = (1, 5, 8, 12, 16, 20, 32, 33, 40, 64, 72, 80, 96, 100, 128, 160, 192, 224, 250, 256)
 
-# name, probe, pattern of the feature in the text of a grid's kernel
+# Of clauses (compiler_lists.list_clauses) whose row or probe is not the clause itself: name, probe, and the words that a
+# grid's kernel says it with. None for what another row has.
+CLAUSES = {
+    "ins": None, "outs": None, "lse": None, "cu_seqlens_k": None, "block_indices": None, "full_block_counts": None, "full_block_indices": None,
+    "bias": ("bias, broadcast axes", words(more="bias=11qk:f32"), "bias="),
+    "cu_seqlens_q": ("cu_seqlens", words(more="sequences=2"), "sequences="),
+    "seqused_k": ("seqused_k", words(more="seqused_k"), "seqused_k|append="),
+    "page_table": ("page_table", words(lengths="s96x64", more="page_size=64"), "page_size="),
+    "append": ("append", words(more="append=2"), "append="),
+    "rotary": ("rotary", words(more="append=2 rotary=32:half positions=96"), "rotary="),
+    "rng": ("dropout", words(more="dropout=0.1"), "dropout="),
+    "block_counts": ("block lists", words(more="block_size=128x128 block_counts=11 block_indices=11"), "blocks="),
+    "scores": ("scores", words(more="scores=probabilities"), "scores="),
+}  # fmt: skip
+
+
+def clause_features(clauses):
+    """A row of each operand's clause."""
+    for clause in clauses:
+        row = CLAUSES.get(clause, (clause, words(more=clause), rf"{clause}\b"))
+        if row:
+            name, probed, said = row
+            yield name, probed, rf" {clause}\(|(?:^| )(?:{said})"
+
+
+# name, words of the probe, pattern of the feature in the words or the text of a grid's kernel
 FEATURES = [
-    ("f16", attention(), r"xf16"),
-    ("bf16", attention(q="memref<1x4x96x64xbf16>", kv="memref<1x4x96x64xbf16>"), r"xbf16"),
-    *[(f"head_dim {d}", head_dim(d), rf"!q = memref<[^>]*x{d}x[bf]+16") for d in HEAD_DIMS],
-    ("head_dim 264", head_dim(264), None),
-    *[(f"{WIDE}{d}", head_dim(d, dtype="bf16"), rf"!q = memref<[^>]*x{d}xbf16") for d in (128, 160, 256)],
-    ("head_dim_v unlike head_dim", head_dim(192, 128), r"!q = memref<[^>]*x(\d+)x[bf]+16(?:.*\n)*?!v = memref<(?![^>]*x\1x[bf]+16)"),
-    ("rows that begin anywhere", attention(q=APART, kv=APART), r"strided<\[\d+, \d+, \d*[13579], 1\]"),
-    ("static sizes", attention(), r"!q = memref<\d"),
-    ("dynamic sizes, strides, offsets", attention(q=STRIDED, kv=STRIDED).replace("memref<1x4x96xf32>", "memref<?x?x?xf32>"),
-     r"!q = memref<\?"),
-    ("grouped heads", attention(kv="memref<1x2x96x64xf16>"), r"!q = memref<\dx(\d+)x(?:.*\n)!k = memref<\dx(?!\1x)|!q = memref<\?"),
-    ("causal(bottom_right)", attention(clause="causal(bottom_right)"), r"causal\(bottom_right\)"),
-    ("causal(top_left)", attention(clause="causal(top_left)"), r"causal\(top_left\)"),
-    ("window_left, window_right", attention(clause="window_left(5) window_right(3)"), r"window_"),
-    ("softcap", attention(clause="softcap(3.0e+01)"), r"softcap\("),
-    ("bias, broadcast axes", attention(ins="bias(%b : memref<1x1x96x96xf32>)", args=", %b: memref<1x1x96x96xf32>"), r"bias\("),
-    ("alibi", attention(ins="alibi(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"alibi\("),
-    ("sink", attention(ins="sink(%b : memref<4xf32>)", args=", %b: memref<4xf32>"), r"sink\("),
-    ("dropout", attention(ins="rng(%b : memref<4xi32>)", clause="dropout(1.0e-01)", args=", %b: memref<4xi32>"), r"dropout\("),
-    ("block lists", attention(ins="block_counts(%b : memref<1x1x1xi32>) block_indices(%c : memref<1x1x1x1xi32>)", clause="block_size(128, 128)",
-                              args=", %b: memref<1x1x1xi32>, %c: memref<1x1x1x1xi32>"), r"block_counts\("),
-    ("score region", attention(clause=f"score {SCORE}"), r"score \{"),
-    ("mask region", attention(clause=f"mask {MASK}"), r"mask \{"),
-    ("scores", attention(clause="scores(%b : memref<1x4x96x96xf32>) stage(probabilities)", args=", %b: memref<1x4x96x96xf32>"), r"scores\("),
-    ("cu_seqlens", attention(ins="cu_seqlens_q(%b : memref<3xi32>) cu_seqlens_k(%b : memref<3xi32>)", args=", %b: memref<3xi32>"), r"cu_seqlens_q\("),
-    ("seqused_k", attention(ins="seqused_k(%b : memref<1xi32>)", args=", %b: memref<1xi32>"), r"seqused_k\("),
-    ("append", attention(ins="seqused_k(%b : memref<1xi32>) append(%c, %c : memref<1x4x2x64xf16>, memref<1x4x2x64xf16>)",
-                         args=", %b: memref<1xi32>, %c: memref<1x4x2x64xf16>"), r"append\("),
-    ("rotary", attention(ins="seqused_k(%b : memref<1xi32>) append(%c, %c : memref<1x4x2x64xf16>, memref<1x4x2x64xf16>) "
-                             "rotary(%d, %d : memref<96x16xf16>, memref<96x16xf16>)", clause="style(half)",
-                         args=", %b: memref<1xi32>, %c: memref<1x4x2x64xf16>, %d: memref<96x16xf16>"), r"rotary\("),
-    ("page_table", attention(ins="page_table(%b : memref<1x1xi32>)", args=", %b: memref<1x1xi32>", kv="memref<1x4x64x64xf16>"), r"page_table\("),
+    ("f16", words(), r"xf16| f16\b"),
+    ("bf16", words(dims="d64 bf16"), r"xbf16| bf16\b"),
+    *[(f"head_dim {d}", words(dims=f"d{d} f16"), rf"!q = memref<[^>]*x{d}x[bf]+16| d{d}/") for d in HEAD_DIMS],
+    ("head_dim 264", words(dims="d264 f16"), None),
+    *[(f"{WIDE}{d}", words(dims=f"d{d} bf16"), rf"!q = memref<[^>]*x{d}xbf16| d{d}/\d+ bf16") for d in (128, 160, 256)],
+    ("head_dim_v unlike head_dim", words(dims="d192/128 f16"),
+     r"!q = memref<[^>]*x(\d+)x[bf]+16(?:.*\n)*?!v = memref<(?![^>]*x\1x[bf]+16)| d(\d+)/(?!\2 )"),
+    ("rows that begin anywhere", words(more=APART), r"strided<\[\d+, \d+, \d*[13579], 1\]"),
+    ("static sizes", words(), r"!q = memref<\d|^b\d"),
+    ("dynamic sizes, strides, offsets", "b? h? s? d64 lse strided", r"!q = memref<\?|^b\?"),
+    ("grouped heads", words(heads="h4/2"), r"!q = memref<\dx(\d+)x(?:.*\n)!k = memref<\dx(?!\1x)|!q = memref<\?|^b\d+ h(\d+)/(?!\2 )|^b\?"),
+    ("causal(bottom_right)", words(more="causal"), r"causal\(bottom_right\)|causal=bottom_right"),
+    ("causal(top_left)", words(more="causal=top_left"), r"causal\(top_left\)|causal=top_left"),
+    ("window_left, window_right", words(more="window=5,3"), r"window_|window="),
+    ("softcap", words(more="softcap=30"), r"softcap\(|softcap="),
+    ("score region", words(more=f"score={SCORE}"), r"score \{|score=\{"),
+    ("mask region", words(more=f"mask={MASK}"), r"mask \{|mask=\{"),
 ]
 
 
@@ -129,7 +125,8 @@ def run(command, text):
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
 
-def probe(opt, compiler, chips, text):
+def probe(opt, compiler, chips, shape):
+    text = run([compiler, f"--shape={shape}", "--emit=input"], "").stdout
     verified = run([opt, "-"], text)
     if verified.returncode:
         return "no", reason(verified)
@@ -192,6 +189,7 @@ def main():
     parser.add_argument("compiler")
     args = parser.parse_args()
     chips = compiler_lists.list_chips(args.compiler)
+    FEATURES.extend(clause_features(compiler_lists.list_clauses(args.compiler)))
     results = probe_all(args.opt, args.compiler, chips)
     text, short = table(results, args.compiler, chips), summary(results, chips)
     if not args.check:

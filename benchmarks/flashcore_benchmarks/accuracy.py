@@ -172,7 +172,7 @@ class Case:
     def name(self):
         return f"{self.form.name}-d{self.head_dim}-{self.dtype}-{self.mask}"
 
-    def mlir(self):
+    def text(self):
         sizes = None if self.form.has_open_sizes else self.shape
         causal, bias = MASKS[self.mask], BIASED if self.is_biased else None
         lse = may_have_lse(self.form.options)
@@ -306,7 +306,7 @@ def measure(cases, toolchain, chip, device, seeds):
         }
         progress = Progress(2 * len(cases))
         jobs = {
-            path: (case.mlir(), case.form.options)
+            path: (case.text(), case.form.options)
             for path, case in paths.items()
         }
         refused = compile_all(toolchain, jobs, chip, progress)

@@ -57,8 +57,8 @@ def load(arguments, toolchain):
     ]
     sources += [(slug(path.stem), _read(path)) for path in arguments.mlir]
     return _unique(
-        describe(name, _compile(name, mlir, toolchain), mlir)
-        for name, mlir in sources
+        describe(name, _compile(name, source, toolchain), source)
+        for name, source in sources
     )
 
 
@@ -101,11 +101,11 @@ def _read(path):
         raise UserError(f"cannot read '{path}': {reason}")
 
 
-def _compile(name, mlir, toolchain):
+def _compile(name, source, toolchain):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / f"{name}.fcb"
         try:
-            toolchain.compile(mlir, path, ["--no-cubin"])
+            toolchain.compile(source, path, ["--no-cubin"])
         except Refused as error:
             raise UserError(f"{name}: {error}")
         return read(path)
@@ -122,7 +122,7 @@ def _find(name, folder):
     )
 
 
-def describe(name, bundle, mlir):
+def describe(name, bundle, source):
     """The problem that a bundle was made for."""
     attention, tensors = bundle.attention, bundle.tensors
     dims = attention["dims"]
@@ -160,5 +160,5 @@ def describe(name, bundle, mlir):
         lse="lse" in tensors,
         scale=None if is_usual else scale,
         bias=bias,
-        source=mlir,
+        source=source,
     )

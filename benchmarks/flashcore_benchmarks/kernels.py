@@ -17,7 +17,7 @@ def compile_all(toolchain, jobs, chip, progress):
     refused = {}
 
     def compile_one(item):
-        path, (mlir, options) = item
+        path, (text, options) = item
         arguments = list(options)
         if not any(option.startswith("--chip") for option in options):
             arguments.append(f"--chip={chip}")
@@ -29,7 +29,7 @@ def compile_all(toolchain, jobs, chip, progress):
         ):
             arguments.append("--no-cubin")
         try:
-            toolchain.compile(mlir, path, arguments)
+            toolchain.compile(text, path, arguments)
         except Refused as error:
             refused[path] = str(error)
         return path
@@ -51,16 +51,16 @@ class Kernels:
 
     def _jobs(self, problem):
         """(contender, file name, MLIR, options)."""
-        mlir = problem.mlir(attention)
-        yield "flashcore", problem.name, mlir, []
+        text = problem.text(attention)
+        yield "flashcore", problem.name, text, []
         for name, options in self._variants.items():
-            yield name, f"{problem.name}-{name.split(':')[1]}", mlir, options
+            yield name, f"{problem.name}-{name.split(':')[1]}", text, options
         if self._has_dynamic:
             mask = "causal" if problem.causal else "dense"
             file = f"dynamic-d{problem.head_dim}-{mask}"
             if problem.group in (given.GROUP, FEATURES):
                 file = f"dynamic-{problem.name}"
-            yield "flashcore-dynamic", file, problem.mlir(attention, True), []
+            yield "flashcore-dynamic", file, problem.text(attention, True), []
 
     def paths(self, problem):
         return {
@@ -76,8 +76,8 @@ class Kernels:
         jobs = {}
         for problem in selected:
             paths = self.paths(problem)
-            for contender, _, mlir, options in self._jobs(problem):
-                jobs[paths[contender]] = mlir, options
+            for contender, _, text, options in self._jobs(problem):
+                jobs[paths[contender]] = text, options
         refused = compile_all(self._toolchain, jobs, self._chip, progress)
         for path in jobs:
             _refusal_of(path).unlink(missing_ok=True)

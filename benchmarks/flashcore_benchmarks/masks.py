@@ -47,14 +47,12 @@ MASKS = {
 }
 
 
-def with_mask(mlir, mask):
+def with_mask(words, mask):
     """The attention with the mask as a region."""
     if not mask.body:
-        return mlir
-    region = f"""mask {{
+        return words
+    return f"""{words} mask={{
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     {mask.body}
     flashcore.yield %visible : i1
-  }}
-  return"""
-    return mlir.replace("\n  return", " " + region, 1)
+  }}"""

@@ -148,8 +148,8 @@ class Problem:
         words += [self.layout] if self.layout != "bhsd" else []
         return " ".join(words)
 
-    def mlir(self, attention, is_dynamic=False):
-        """The kernel's source; a dynamic one knows its head dims alone."""
+    def text(self, attention, is_dynamic=False):
+        """What is compiled, words or a module; a dynamic one knows its head dims alone."""
         if self.source and not is_dynamic:
             return self.source
         alignment = "top_left" if self.is_top_left else "bottom_right"

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 from .errors import UserError
-from .mlir import attention
+from .mlir import attention, source_arguments
 
 # In the Python package this folder lies beside the executable with all tools.
 _PACKAGE = pathlib.Path(__file__).absolute().parents[1]
@@ -88,16 +88,20 @@ class Toolchain:
     def has_ptxas(self):
         """Whether the compiler finds it; it looks in more places than PATH."""
         with tempfile.TemporaryDirectory() as folder:
-            arguments = ["-", "--emit=cubin", "-o", f"{folder}/probe.cubin"]
-            mlir = attention("f16", 16)
-            result = self.run("compile", arguments, input=mlir)
+            arguments = ["--emit=cubin", "-o", f"{folder}/probe.cubin"]
+            result = self.run_compiler(attention("f16", 16), arguments)
         return "cannot find ptxas" not in result.stderr
 
-    def compile(self, mlir, bundle, options=()):
+    def run_compiler(self, source, arguments):
+        """Of words of --shape, or a module."""
+        named, text = source_arguments(source)
+        return self.run("compile", [*named, *arguments], input=text)
+
+    def compile(self, source, bundle, options=()):
         """Writes a bundle and returns what the compiler said; raises Refused
         with the compiler's error."""
-        arguments = ["-", "--emit=bundle", "-o", bundle, *options]
-        result = self.run("compile", arguments, input=mlir)
+        arguments = ["--emit=bundle", "-o", bundle, *options]
+        result = self.run_compiler(source, arguments)
         if result.returncode:
             raise Refused(
                 result.stderr.strip() or f"exit code {result.returncode}"

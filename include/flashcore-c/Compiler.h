@@ -83,11 +83,14 @@ flashcoreFindPtxas(const char *path, FlashCoreString *found);
 \*===----------------------------------------------------------------------===*/
 
 /** The module that the words of --shape stand for, such as
- *  "b1 h32/8 s4096 d128 bf16 causal"; docs/Running.md lists them. */
+ *  "b1 h32/8 s4096 d128 bf16 causal"; docs/Running.md lists them. They can say
+ *  every operand, attribute and region of an attention; `score=@FILE` and
+ *  `mask=@FILE` read a region from a file. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus
 flashcoreWriteShape(const char *words, FlashCoreString *mlir);
 
-/** What the words of --shape say, with what they leave out. */
+/** What the words of --shape say, with what they leave out, of those that were
+ *  there first; flashcoreDescribeShape has all. */
 typedef struct FlashCoreShape {
   /** -1 is a size that is chosen at run time; head dims are always known. */
   int64_t batch, headsQ, headsKV, seqlenQ, seqlenK, headDim, headDimV;
@@ -122,6 +125,13 @@ typedef struct FlashCoreShape {
 /** Reads the same words. The texts of `shape` live as long as the library. */
 FLASHCORE_CAPI_EXPORT FlashCoreStatus flashcoreReadShape(const char *words,
                                                          FlashCoreShape *shape);
+
+/** All that the same words say, as a JSON object in one line: the fields above
+ * by the names "batch", "heads_q", "causal" and so on, null where they are open
+ * or none, with "operands" and "regions", words that have no name of their own,
+ * and "sizes", those of further axes by name, "?" where they are open. */
+FLASHCORE_CAPI_EXPORT FlashCoreStatus
+flashcoreDescribeShape(const char *words, FlashCoreString *json);
 
 /** Floating-point operations of the two products, over the keys that each query
  *  sees: by the convention of the field, half of all for a causal square. 0

@@ -221,21 +221,6 @@ FlashCoreStatus flashcoreWriteShape(const char *words, FlashCoreString *mlir) {
   });
 }
 
-/// The name that Shape's parser takes, which lives as long as the library.
-static const char *nameOf(Shape::Layout layout) {
-  switch (layout) {
-  case Shape::Layout::BHSD:
-    return "bhsd";
-  case Shape::Layout::BSHD:
-    return "bshd";
-  case Shape::Layout::Packed:
-    return "packed";
-  case Shape::Layout::Strided:
-    return "strided";
-  }
-  llvm_unreachable("unknown layout");
-}
-
 /// That of a text which lives as long as the library, among all there are.
 static const char *lasting(StringRef text) {
   for (const char *each :
@@ -255,6 +240,12 @@ static double toDouble(const std::optional<float> &value) {
 
 static FlashCoreShape toC(const Shape &shape) {
   static_assert(Shape::Dynamic == -1, "as the header says");
+  auto of = [&](StringRef name) {
+    const Shape::Operand *operand = shape.find(name);
+    return operand ? *operand : Shape::Operand();
+  };
+  Shape::Operand bias = of("bias");
+  std::string blockAxes = shape.getBlockAxes();
   FlashCoreShape result = {shape.batch,
                            shape.headsQ,
                            shape.headsKV,
@@ -269,20 +260,20 @@ static FlashCoreShape toC(const Shape &shape) {
                            toDouble(shape.dropout),
                            lasting(shape.type),
                            lasting(shape.causal.value_or("none")),
-                           nameOf(shape.layout),
+                           stringifyLayout(shape.layout),
                            {},
-                           lasting(shape.biasType),
-                           shape.hasLse,
+                           lasting(bias.type),
+                           shape.has("lse"),
                            lasting(shape.scoresStage),
-                           lasting(shape.scoresType),
-                           shape.seqlenNew.value_or(0),
-                           shape.rotaryDim,
+                           lasting(of("scores").type),
+                           shape.findSize("seqlen_new").value_or(0),
+                           shape.getRotaryDim(),
                            lasting(shape.rotaryStyle),
-                           shape.blockQueries,
-                           shape.blockKeys,
+                           blockAxes.empty() ? 0 : shape.blockQueries,
+                           blockAxes.empty() ? 0 : shape.blockKeys,
                            {}};
-  shape.biasAxes.copy(result.biasAxes, sizeof result.biasAxes - 1);
-  shape.blockAxes.copy(result.blockAxes, sizeof result.blockAxes - 1);
+  bias.axes.copy(result.biasAxes, sizeof result.biasAxes - 1);
+  blockAxes.copy(result.blockAxes, sizeof result.blockAxes - 1);
   return result;
 }
 
@@ -298,6 +289,27 @@ FlashCoreStatus flashcoreReadShape(const char *words, FlashCoreShape *shape) {
       if (!parsed)
         return fromError(parsed.takeError());
       *shape = toC(*parsed);
+      return capi::success();
+    });
+  });
+}
+
+FlashCoreStatus flashcoreDescribeShape(const char *words,
+                                       FlashCoreString *json) {
+  if (json)
+    json->ptr = nullptr;
+  return capi::guarded([&] {
+    if (!words || !json)
+      return capi::nullError(words ? "a place for the description"
+                                   : "the words of a shape, which may be none");
+    return onOwnStack([&]() -> FlashCoreStatus {
+      llvm::Expected<Shape> shape = parseShape(words);
+      if (!shape)
+        return fromError(shape.takeError());
+      std::string text;
+      llvm::raw_string_ostream(text)
+          << llvm::json::Value(describeShape(*shape));
+      *json = capi::wrapString(std::move(text));
       return capi::success();
     });
   });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Dict, Optional, Union
 
 # Again: that which replaced __init__.py does not ask.
 from flashcore import distribution as _distribution
@@ -209,11 +209,12 @@ def attention(
         and rotary_cos is None
         and rotary_sin is None
     ):
-        words = None if dropout is None else rng
-        beside = [
-            alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, words,
-            k_new, v_new, rotary_cos, rotary_sin,
-        ]  # fmt: skip
+        beside = dict(
+            alibi_slopes=alibi_slopes, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
+            cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, page_table=page_table,
+            rng=None if dropout is None else rng, k_new=k_new, v_new=v_new,
+            rotary_cos=rotary_cos, rotary_sin=rotary_sin,
+        )  # fmt: skip
         options = options_beside(
             window, causal, softcap, scale, lse, layout, schedule, device, static, scores,
             dropout, rotary_interleaved, has_few_queries(max_seqlen_q, cu_seqlens_q),
@@ -223,7 +224,7 @@ def attention(
 
             blocks, lists = read_blocks(block_mask)
             options = replace(options, blocks=blocks)
-            beside += lists
+            beside.update(lists)
         return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
     if "torch" in sys.modules and is_traced(q):
         from flashcore.operators import custom
@@ -255,7 +256,7 @@ def attention(
 
 
 def _run_mods(
-    options: Options, score_mod: Any, mask_mod: Any, beside: Any, q: Any, *others: Any
+    options: Options, score_mod: Any, mask_mod: Any, beside: Dict[str, Any], q: Any, *others: Any
 ) -> Any:
     if "torch" in sys.modules and is_traced(q):
         raise UnsupportedError(
@@ -263,9 +264,9 @@ def _run_mods(
             "traces a call: torch.compiler.disable keeps a function out of torch.compile"
         )
     from flashcore import mods
-    from flashcore.clauses import Beside
 
-    return mods.run(options, score_mod, mask_mod, Beside(*beside), q, *others)
+    given = {name: array for name, array in beside.items() if array is not None}
+    return mods.run(options, score_mod, mask_mod, given, q, *others)
 
 
 def is_traced(q: Any) -> bool:

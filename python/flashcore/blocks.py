@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from flashcore import _core
 from flashcore.arrays import is_tensor, library_of
@@ -12,7 +12,7 @@ from flashcore.kinds import read
 __all__ = ["BlockLists", "block_lists", "read_blocks"]
 
 #: The clauses of the lists, in their order.
-LISTS = ("block_counts", "block_indices", "full_block_counts", "full_block_indices")
+LISTS = tuple(argument for argument, *_, axes, _ in _core.operands() if "query_blocks" in axes)
 
 #: What a size of a block is a multiple of, and its largest.
 _UNIT, _MOST = 16, 65536
@@ -124,8 +124,8 @@ def _size_of(block_mask: Any) -> Any:
     return getattr(block_mask, "block_size", None) if size is None else size
 
 
-def read_blocks(block_mask: Any) -> Tuple[str, List[Any]]:
-    """The words of a problem for lists, and the arrays, in the order of ``LISTS``.
+def read_blocks(block_mask: Any) -> Tuple[str, Dict[str, Any]]:
+    """The words of a problem for lists, and the arrays by the names of their clauses.
 
     block_mask: BlockLists, or a BlockMask of FlexAttention.
     """
@@ -147,7 +147,7 @@ def read_blocks(block_mask: Any) -> Tuple[str, List[Any]]:
         full_counts, full_indices = _none(counts), indices
     lists = [counts, indices, full_counts, full_indices]
     axes = _check_lists(lists)
-    return f"{queries}x{keys}:{axes}", lists
+    return f"{queries}x{keys}:{axes}", dict(zip(LISTS, lists))
 
 
 def _none(counts: Any) -> Any:

@@ -263,7 +263,7 @@ def _precompiled(
     number = chip_number(kernel.chip)
     older = [chip for chip in _core.chips() if is_portable(chip) and chip_number(chip) <= number]
     for chip in dict.fromkeys([kernel.chip, *reversed(older)]):
-        found = Kernel(kernel.words, chip, kernel.schedule, "", kernel.regions)
+        found = Kernel(kernel.words, chip, kernel.schedule)
         bundle = _load(Path(folder) / _portable_key(found), found)
         if bundle is not None and runs(bundle):
             return bundle

@@ -6,62 +6,26 @@ mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of th
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
 from flashcore.arrays import contiguous_strides, dense, library_of
 from flashcore.blocks import LISTS
 from flashcore.errors import UnsupportedError
-from flashcore.problem import row_step
+from flashcore.problem import Problem, row_step
 
 if TYPE_CHECKING:
     from flashcore.tensors import Tensor
 
-__all__ = [
-    "Beside", "add_pages", "check", "check_appended", "declare", "expect_pairs", "of_words",
-    "prepare", "text_of",
-]  # fmt: skip
-
-
-class Beside(NamedTuple):
-    """The arguments of :func:`flashcore.attention` that are clauses, or None each.
-
-    alibi_slopes, sinks: (heads_q), float32.
-    cu_seqlens_q, cu_seqlens_k: (sequences + 1), int32.
-    seqused_k: (batch), with cu_seqlens (sequences), int32.
-    page_table: (batch, pages of each), with cu_seqlens (sequences, ...), int32.
-    rng: (2), of int64: seed and offset.
-    k_new, v_new: (batch, heads_kv, seqlen_new, head_dim), as k and v are.
-    rotary_cos, rotary_sin: (positions, rotary_dim / 2), of the type of q.
-    block_counts, block_indices, full_block_counts, full_block_indices: all of them, (batch
-        or 1, heads_q or 1, blocks of queries), of indices with the blocks of keys, int32.
-    """
-
-    alibi_slopes: Any = None
-    sinks: Any = None
-    cu_seqlens_q: Any = None
-    cu_seqlens_k: Any = None
-    seqused_k: Any = None
-    page_table: Any = None
-    rng: Any = None
-    k_new: Any = None
-    v_new: Any = None
-    rotary_cos: Any = None
-    rotary_sin: Any = None
-    block_counts: Any = None
-    block_indices: Any = None
-    full_block_counts: Any = None
-    full_block_indices: Any = None
+__all__ = ["Beside", "check", "check_appended", "expect_pairs", "prepare", "words_of"]
 
 
 class Clause(NamedTuple):
     #: What the runtime calls the tensor.
     tensor: str
     word: str
-    #: That of an array, and of the kernel; empty for those of the type of q.
+    #: Of an array; empty for those of the type of q.
     dtype: str
-    element: str
     #: The sizes, as the runtime calls them.
     axes: Tuple[str, ...]
 
@@ -70,81 +34,80 @@ class Clause(NamedTuple):
         return len(self.axes)
 
 
-_TYPES = {"F32": ("float32", "f32"), "I32": ("int32", "i32"), "Half": ("", "")}
+_TYPES = {"F32": "float32", "I32": "int32", "Half": ""}
 
 
 def _read_clauses() -> "Dict[str, Clause]":
-    """What stands beside q, k, v and bias, of the compiler's table of operands."""
-    rows = (row for row in _core.operands() if row[5] == "Input" and row[0] in Beside._fields)
+    """Of the compiler's table of operands."""
+    rows = (row for row in _core.operands() if row[5] == "Input" and row[2] not in ("ins", "bias"))
     return {
         argument: Clause(
-            tensor, word, *_TYPES[elements], tuple(axes.replace("|1", "").split(", "))
+            tensor, word, _TYPES[elements], tuple(axes.replace("|1", "").split(", "))
         )
         for argument, tensor, word, elements, axes, _ in rows
     }
 
 
-#: By the names of arguments, in the order of the clauses.
+#: What stands beside q, k, v and bias, by the names of arguments, in the order of the clauses.
 CLAUSES: Dict[str, Clause] = _read_clauses()
+
+#: Such arguments of a call, those that are not None.
+Beside = Dict[str, Any]
+
+
+def _of_word(word: str) -> Tuple[str, ...]:
+    return tuple(name for name, clause in CLAUSES.items() if clause.word == word)
+
 
 #: Rows that are laid out as those of k and v are, and what turns them. They are of the
 #: type of q.
-NEW_ROWS = ("k_new", "v_new")
-ANGLES = ("rotary_cos", "rotary_sin")
+NEW_ROWS = _of_word("append")
+ANGLES = _of_word("rotary")
+
+#: What the table says of two of them: (kind, argument, argument, hint).
+_RELATIONS = tuple(row for row in _core.relations() if row[1] in CLAUSES and row[2] in CLAUSES)
 
 
-def of_words(beside: Beside) -> Tuple[str, ...]:
-    """Those which the words of a problem declare, with what they are for: a dropout, lists of
-    blocks, an append."""
-    appended = () if beside.k_new is None else ("seqused_k", *NEW_ROWS, *ANGLES)
-    return ("rng", *LISTS, *appended)
+def words_of(names: Sequence[str]) -> Tuple[str, ...]:
+    """Those of ``--shape`` for such arguments, but for words with a field of their own."""
+    words = dict.fromkeys(CLAUSES[name].word for name in names)
+    return tuple(word for word in words if word not in Problem.__dataclass_fields__)
 
 
 def expect_pairs(beside: Beside) -> None:
     """Says where a sequence has rows of queries and none of keys, and what comes together."""
-    _expect_appended(beside)
-    q, k = beside.cu_seqlens_q, beside.cu_seqlens_k
-    if beside.page_table is not None:
-        if k is not None:
+    for kind, first, second, hint in _RELATIONS:
+        has_first, has_second = first in beside, second in beside
+        if kind == "together" and has_first != has_second:
+            given = first if has_first else second
+            raise ValueError(f"expects {first} and {second} together, but got {given} alone")
+        if kind == "needs" and has_first and not has_second:
+            raise ValueError(f"expects {second} with {first}, but got None: {hint}")
+        if kind == "apart" and has_first and has_second and first not in LISTS:
+            raise ValueError(f"expects no {first} with {second}, but got both: {hint}")
+    _expect_sequences(beside)
+
+
+def _expect_sequences(beside: Beside) -> None:
+    has_q, has_k = "cu_seqlens_q" in beside, "cu_seqlens_k" in beside
+    if "page_table" in beside:
+        if has_k:
             raise ValueError(
                 "expects no cu_seqlens_k with page_table, but got one: pass how many keys each "
                 "sequence has as seqused_k"
             )
-        if q is not None and beside.seqused_k is None:
+        if has_q and "seqused_k" not in beside:
             raise ValueError(
                 "expects seqused_k with page_table and cu_seqlens_q, but got None: it says how "
                 "many keys each sequence has"
             )
         return
-    if (q is None) != (k is None):
-        given, missing = ("cu_seqlens_k", "cu_seqlens_q") if q is None else (
-            "cu_seqlens_q", "cu_seqlens_k")  # fmt: skip
+    if has_q != has_k:
+        given, missing = ("cu_seqlens_q", "cu_seqlens_k") if has_q else (
+            "cu_seqlens_k", "cu_seqlens_q")  # fmt: skip
         raise ValueError(
             f"expects cu_seqlens_q and cu_seqlens_k together, but got {given} alone: pass "
             f"{missing} too, or seqused_k for the keys of each batch entry"
-        )
-
-
-def _expect_appended(beside: Beside) -> None:
-    for names in (NEW_ROWS, ANGLES):
-        given = [name for name in names if getattr(beside, name) is not None]
-        if len(given) == 1:
-            raise ValueError(f"expects {' and '.join(names)} together, but got {given[0]} alone")
-    if beside.k_new is None:
-        if beside.rotary_cos is not None:
-            raise ValueError(
-                "expects k_new and v_new with rotary_cos, but got None: keys that are there were "
-                "turned when they were written"
-            )
-        return
-    if beside.seqused_k is None:
-        raise ValueError(
-            "expects seqused_k with k_new, but got None: it says behind which keys rows go"
-        )
-    if beside.cu_seqlens_q is not None:
-        raise ValueError(
-            "expects no cu_seqlens_q with k_new, but got one: each entry of a batch has as many "
-            "new rows"
         )
 
 
@@ -195,39 +158,6 @@ def _words_of(rng: Any) -> Any:
     return library.as_int32(rng if view.strides == (1,) else library.dense(rng))
 
 
-# What a kernel has of them --------------------------------------------------
-
-
-def declare(names: Sequence[str]) -> str:
-    """The parameters of a function, after others."""
-    return "".join(f", %{CLAUSES[name].tensor}: {_type(name)}" for name in names)
-
-
-def text_of(names: Sequence[str]) -> str:
-    """The clauses, as they stand behind the others of the op."""
-    return "".join(
-        f" {CLAUSES[name].word}(%{CLAUSES[name].tensor} : {_type(name)})" for name in names
-    )
-
-
-def _type(name: str) -> str:
-    if name == "page_table":
-        return "!page_table"
-    return f"memref<?x{CLAUSES[name].element}>"
-
-
-def add_pages(module: str, page_size: int, has_sequences: bool) -> str:
-    """A module of any strides, with k and v that are pages, and the type of their table."""
-    sizes = r"memref<(\d+|\?)x(\d+|\?)x(\d+|\?)x"
-    found = re.search("!k = " + sizes, module)
-    assert found, module
-    batch, _, keys = found.groups()
-    rows = "?" if has_sequences else batch
-    pages = "?" if keys == "?" else int(keys) // page_size
-    module = re.sub(rf"(?<=![kv] = ){sizes}", rf"memref<?x\2x{page_size}x", module)
-    return f"!page_table = memref<{rows}x{pages}xi32>\n{module}"
-
-
 # Checks ---------------------------------------------------------------------
 
 
@@ -244,18 +174,14 @@ def check(tensors: "Sequence[Tensor]", batch: int, heads_q: int, bias: "Optional
             "expects no bias with page_table, but got one: score_mod adds to scores, and counts "
             "keys as the table orders them"
         )
-    wanted: Dict[str, Tuple[int, str]] = {
-        "alibi_slopes": (heads_q, "one a head of q"),
-        "sink_logits": (heads_q, "one a head of q"),
-        "seqused_k": (count, f"one {unit}"),
-        "page_table": (count, f"a row {unit}"),
-    }
+    wanted = {"heads_q": (heads_q, "a head of q"), "entries": (count, unit)}
     for tensor, (size, *others) in sizes.items():
-        expected, why = wanted.get(tensor, (size, ""))
+        argument = _ARGUMENTS[tensor]
+        expected, each = wanted.get(CLAUSES[argument].axes[0], (size, ""))
         if size != expected:
             raise ValueError(
-                f"expects {_ARGUMENTS[tensor]} of {(expected, *others)}, {why}, but got "
-                f"{(size, *others)}"
+                f"expects {argument} of {(expected, *others)}, {'a row' if others else 'one'} "
+                f"{each}, but got {(size, *others)}"
             )
 
 
@@ -273,10 +199,10 @@ def check_appended(tensors: "Sequence[Tensor]", q: "Tensor", k: "Tensor", v: "Te
                 f"expects {cache.name} to be writable, as {cache.name}_new is appended to it, but "
                 "it is read-only"
             )
-    rows = new["k_new"].sizes[2]
+    rows = new[NEW_ROWS[0]].sizes[2]
     wanted = {
-        "k_new": (q.sizes[0], k.sizes[1], rows, k.sizes[3]),
-        "v_new": (q.sizes[0], v.sizes[1], rows, v.sizes[3]),
+        name: (q.sizes[0], cache.sizes[1], rows, cache.sizes[3])
+        for name, cache in zip(NEW_ROWS, (k, v))
     }
     for name, tensor in new.items():
         if tensor.dtype != q.dtype:
@@ -288,8 +214,9 @@ def check_appended(tensors: "Sequence[Tensor]", q: "Tensor", k: "Tensor", v: "Te
             )
     if rows and 0 in q.sizes[:3]:
         raise ValueError(f"expects a query or more with k_new, but got q of {q.sizes}")
-    if "rotary_cos" in new:
-        _check_angles(new["rotary_cos"].sizes, new["rotary_sin"].sizes, q.sizes[3])
+    if ANGLES[0] in new:
+        cos, sin = (new[name].sizes for name in ANGLES)
+        _check_angles(cos, sin, q.sizes[3])
 
 
 def _check_angles(

@@ -6,14 +6,11 @@ import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from flashcore import _core
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Schedule
-
-if TYPE_CHECKING:
-    from flashcore.regions import Regions
+from flashcore.problem import Schedule, abridge
 
 __all__ = ["Kernel", "Statistics", "assembler", "statistics", "writer"]
 
@@ -38,19 +35,14 @@ class Kernel:
     schedule: Schedule = ()
     #: Which assembler makes the cubin; "" without.
     assembler: str = ""
-    #: Of score_mod and mask_mod, beside the words.
-    regions: "Optional[Regions]" = None
 
     def record(self) -> Dict[str, Any]:
         """What an entry says of itself."""
-        said: Dict[str, Any] = {
+        return {
             "words": self.words,
             "chip": self.chip,
             "schedule": [list(option) for option in self.schedule],
         }
-        if self.regions:
-            said["regions"] = str(self.regions)
-        return said
 
 
 _assembler: Optional[Tuple[Optional[str], str]] = None
@@ -107,9 +99,6 @@ def writer(kernel: Kernel) -> Callable[[Path], None]:
 
 
 def _compile(kernel: Kernel, ptxas: Optional[str]) -> "_core.Compilation":
-    text = _core.write_shape(kernel.words)
-    if kernel.regions:
-        text = kernel.regions.add_to(text)
-    return _core.compile(
-        text.encode(), kernel.words, kernel.chip, list(kernel.schedule), ptxas, False
-    )
+    text = _core.write_shape(kernel.words).encode()
+    name = abridge(kernel.words)
+    return _core.compile(text, name, kernel.chip, list(kernel.schedule), ptxas, False)

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 from flashcore import _core
 from flashcore.bundle import Resources
 from flashcore.kinds import read
-from flashcore.problem import Problem, invariant_schedule, schedule_of
+from flashcore.problem import Problem, abridge, invariant_schedule, schedule_of
 
 __all__ = ["Compilation", "Inspection", "Resources", "compile", "explain", "inspect"]
 
@@ -167,10 +167,19 @@ def _module_of(source: Source) -> Tuple[bytes, str]:
         return source, "module"
     if isinstance(source, Problem):
         source = source.words()
-    # Words have no line ends, calls or types; a module has one of them.
-    if any(mark in source for mark in "\n{(%@"):
+    elif not _is_words(source):
         return source.encode(), "module"
-    return _core.write_shape(source).encode(), source
+    return _core.write_shape(source).encode(), abridge(source)
+
+
+def _is_words(source: str) -> bool:
+    """A module has a line end, a call, a type or a symbol; words have them in regions alone."""
+    for word in source.split(" "):
+        if "=" in word and word.lower().startswith(("%", "score=", "mask=")):
+            return True
+        if any(mark in word for mark in "\n{(%@"):
+            return False
+    return True
 
 
 def explain(source: Source, **options: Any) -> str:

@@ -6,15 +6,12 @@ import os
 import threading
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Hashable, List, NamedTuple, Tuple, TypeVar
 
 from flashcore import _core, cache
 from flashcore.codegen import Kernel, assembler, statistics, writer
 from flashcore.errors import Error, UnsupportedError
 from flashcore.problem import Problem, Schedule
-
-if TYPE_CHECKING:
-    from flashcore.regions import Regions
 
 __all__ = ["chip_for", "device", "load", "statistics"]
 
@@ -36,7 +33,6 @@ class KernelKey(NamedTuple):
     device: int
     words: str
     schedule: Schedule
-    regions: "Optional[Regions]" = None
 
 
 @dataclass(frozen=True)
@@ -105,14 +101,9 @@ def _chips_for(target: "_core.Device") -> List[str]:
     return [best] if best == portable else [best, portable]
 
 
-def is_loaded(
-    target: "_core.Device",
-    problem: Problem,
-    schedule: Schedule,
-    regions: "Optional[Regions]" = None,
-) -> bool:
+def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
     """Whether :func:`load` would neither compile nor load."""
-    return KernelKey(id(target), problem.words(), schedule, regions) in _modules
+    return KernelKey(id(target), problem.words(), schedule) in _modules
 
 
 def loaded() -> Dict[KernelKey, Loaded]:
@@ -120,12 +111,7 @@ def loaded() -> Dict[KernelKey, Loaded]:
     return dict(_modules)
 
 
-def load(
-    target: "_core.Device",
-    problem: Problem,
-    schedule: Schedule,
-    regions: "Optional[Regions]" = None,
-) -> Loaded:
+def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded:
     """The kernel of a problem on a device: from memory, from disk, or compiled.
 
     Raises UnsupportedError where the compiler has none.
@@ -134,11 +120,11 @@ def load(
     def make() -> Loaded:
         best, *others = _chips_for(target)
         try:
-            return _load_for(target, best, problem, schedule, regions)
+            return _load_for(target, best, problem, schedule)
         except Error as error:
             if not others:
                 raise
-            loaded = _load_for(target, others[0], problem, schedule, regions)
+            loaded = _load_for(target, others[0], problem, schedule)
             warnings.warn(
                 f"flashcore: a kernel for {others[0]} runs, which is slower, since that for {best} "
                 f"cannot be had: {error}",
@@ -147,19 +133,15 @@ def load(
             return loaded
 
     # Devices live as long as the process.
-    key = KernelKey(id(target), problem.words(), schedule, regions)
+    key = KernelKey(id(target), problem.words(), schedule)
     return once(key, _modules, make)
 
 
 def _load_for(
-    target: "_core.Device",
-    chip: str,
-    problem: Problem,
-    schedule: Schedule,
-    regions: "Optional[Regions]",
+    target: "_core.Device", chip: str, problem: Problem, schedule: Schedule
 ) -> Loaded:
     used = assembler() if target.kind == "cuda" else ""
-    kernel = Kernel(problem.words(), chip, schedule, used, regions)
+    kernel = Kernel(problem.words(), chip, schedule, used)
     bundle = cache.fetch(kernel, writer(kernel), target.runs)
     loaded = Loaded(bundle, target.load(bundle))
     statistics.loaded += 1

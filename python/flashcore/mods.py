@@ -7,11 +7,11 @@ from typing import Any, Dict, List
 
 from flashcore import _core
 from flashcore.arrays import CPU, CUDA_HOST, library_of, run_on_stream, wrap_on_host
-from flashcore.clauses import CLAUSES, Beside, expect_pairs, of_words
+from flashcore.clauses import CLAUSES, NEW_ROWS, Beside, expect_pairs, words_of
 from flashcore.clauses import prepare as prepare_clause
 from flashcore.errors import GradientError, UnsupportedError
-from flashcore.options import Options
-from flashcore.regions import Mod, Regions, trace_mods
+from flashcore.options import Further, Options
+from flashcore.regions import Mod, trace_mods
 from flashcore.resolve import call_for, read_captured, reading
 from flashcore.scalars import Capture
 
@@ -37,12 +37,11 @@ def run(
     if options.blocks:
         _expect_no_blocks_with(options, beside)
     traced = trace_mods(score_mod, mask_mod)
-    given = {name: array for name, array in zip(Beside._fields, beside) if array is not None}
     captures = [capture.array for capture in traced.captures]
-    _refuse_gradients([q, k, v, bias, *given.values(), *captures])
-    clauses = tuple(name for name in CLAUSES if name in given)
+    _refuse_gradients([q, k, v, bias, *beside.values(), *captures])
+    clauses = tuple(name for name in CLAUSES if name in beside)
     tensors = (
-        *(prepare_clause(name, given[name]) for name in clauses),
+        *(prepare_clause(name, beside[name]) for name in clauses),
         *(_prepare(capture, q) for capture in traced.captures),
     )
     names = [CLAUSES[name].tensor for name in clauses]
@@ -50,10 +49,8 @@ def run(
     places = tuple(read_captured(*each, options.layout) for each in zip(names, tensors))
     named = dict(zip((*clauses, *names[len(clauses) :]), tensors))
     _expect_own_memory(beside, {"q": q, "k": k, "v": v, "bias": bias}, named, out)
-    words = of_words(beside)
-    in_text = tuple(name for name in clauses if name not in words)
-    regions = Regions(traced.regions.text, traced.regions.captures, in_text)
-    call = call_for(options, regions, places)
+    further = Further(words_of(clauses), traced.regions.words())
+    call = call_for(options, further, places)
     with reading(tensors):
         if stream is None:
             return call.run(q, k, v, bias, out, None)
@@ -68,13 +65,14 @@ def _expect_own_memory(
     named: what clauses and functions read. Of out with q, k, v and bias, ``_core.Call``
     sees to that.
     """
-    if out is None and beside.k_new is None:
+    appends = NEW_ROWS[0] in beside
+    if out is None and not appends:
         return
     outputs = dict(zip(("out", "the lse of out"), out if isinstance(out, tuple) else (out,)))
     pairs = [(output, other) for output in outputs for other in named if out is not None]
-    if beside.k_new is not None:
+    if appends:
         pairs += [(cache, other) for cache in "kv" for other in ("q", "bias", *named)]
-        if beside.page_table is None:  # which says what rows of a pool are written
+        if "page_table" not in beside:  # which says what rows of a pool are written
             pairs.append(("k", "v"))
     arrays = {**inputs, **named, **outputs}
     views = {
@@ -93,7 +91,7 @@ def _expect_own_memory(
 def _expect_rectangle(beside: Beside, out: Any) -> None:
     """Of scores that are returned."""
     for name in ("cu_seqlens_q", "page_table"):
-        if getattr(beside, name) is not None:
+        if name in beside:
             raise UnsupportedError(
                 f"expects no scores with {name}, but got both: call it for each sequence, or "
                 "gather the pages first"
@@ -107,7 +105,7 @@ def _expect_rectangle(beside: Beside, out: Any) -> None:
 def _expect_no_blocks_with(options: Options, beside: Beside) -> None:
     """What kernels do not combine with lists of blocks."""
     for name in ("cu_seqlens_q", "page_table", "scores"):
-        if getattr(options if name == "scores" else beside, name) is not None:
+        if name in beside or (name == "scores" and options.scores):
             raise UnsupportedError(
                 f"expects no block_mask with {name}, but got both: leave block_mask out, which "
                 "changes no result where it is that of the mask"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from flashcore.kinds import CHOICE, describe, expect_one_of, read
 from flashcore.problem import FEW_QUERIES, Schedule, schedule_of
 
 if TYPE_CHECKING:
-    from flashcore.regions import Regions
     from flashcore.tensors import Tensor
 
 __all__ = [
-    "DEVICES", "LAYOUTS", "STAGES", "Options", "Window", "has_few_queries", "is_positive",
+    "DEVICES", "LAYOUTS", "STAGES", "Further", "Options", "Window", "has_few_queries", "is_positive",
     "is_share", "make_options", "options_beside", "read_causal", "read_dropout", "read_window",
     "round_to_float32", "without_gradients",
 ]  # fmt: skip
@@ -26,6 +25,13 @@ DEVICES = (None, "cuda", "emulator", "reference")
 STAGES = ("scaled", "capped", "changed", "masked", "probabilities")
 
 Window = Union[None, int, Tuple[Optional[int], Optional[int]]]
+
+
+class Further(NamedTuple):
+    """What a problem says of such arguments (:class:`flashcore.Problem`)."""
+
+    operands: Tuple[str, ...]
+    regions: Tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Options:
     #: Of P; its words are among ``captured``.
     dropout: Optional[float] = None
     #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
-    regions: "Optional[Regions]" = None
+    further: "Optional[Further]" = None
     captured: "Tuple[Tensor, ...]" = ()
     #: The word of lists of blocks, such as "128x128:11"; they are among ``captured``.
     blocks: Optional[str] = None

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any, Iterable, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.kinds import NUMBER, describe, is_array, read
@@ -90,6 +90,10 @@ class Problem:
     blocks: the size of a block of the lists and their axes, such as "128x128:b1", or
         None without lists.
     layout: "bhsd", "bshd", "packed", or "strided" for any strides.
+    operands: words of further operands, such as "sink" or "seqused_k".
+    sizes: of further axes, by name, "?" where they are open: ("page_size", 64) for keys in
+        pages, ("sequences", "?") for sequences back to back.
+    regions: words of a score and a mask region, and of the tensors that they read.
     """
 
     head_dim: int
@@ -115,6 +119,9 @@ class Problem:
     append: Union[int, str, None] = None
     rotary: Optional[str] = None
     blocks: Optional[str] = None
+    operands: Tuple[str, ...] = ()
+    sizes: Tuple[Tuple[str, Union[int, str]], ...] = ()
+    regions: Tuple[str, ...] = ()
 
     def words(self) -> str:
         """The words of ``flashcore-compile --shape``, always in one order."""
@@ -147,8 +154,9 @@ class Problem:
             text.append(f"append={self.append}")
         if self.rotary:
             text.append(f"rotary={self.rotary}")
-        text.append(self.layout)
-        return " ".join(text)
+        text += self.operands
+        text += (f"{axis}={size}" for axis, size in self.sizes)
+        return " ".join([*text, self.layout, *self.regions])
 
     @staticmethod
     def parse(words: str) -> Problem:
@@ -157,7 +165,14 @@ class Problem:
         What is left out is as on the command line: 'b1 h8 s512 d64 f16 bhsd'.
         Raises ValueError for words that are none, or that contradict each other.
         """
-        return Problem(**_core.read_shape(words))
+        import json  # here, since calls without functions or clauses need none
+
+        said: Dict[str, Any] = json.loads(_core.describe_shape(words))
+        said["sizes"] = said["sizes"].items()
+        for name in ("operands", "sizes", "regions"):
+            said[name] = tuple(said[name])
+        # Another name is no field, which is an error: no word is lost.
+        return Problem(**said)
 
     def count_flops(self) -> float:
         """Floating-point operations of the two products, over the keys that are seen.
@@ -184,7 +199,8 @@ class Problem:
         the merge of parts. Nor are there any where the bits of a row must not depend
         on their number. ``sequences`` that lie back to back are as long as they are:
         two kernels of batch 1 serve them all, one where ``has_few_queries`` or, if that is
-        None, where they have 16 queries or fewer each on average.
+        None, where they have 16 queries or fewer each on average; by default those of
+        ``sizes`` are, one where their number is open.
         """
         opened = dataclasses.replace(
             self,
@@ -195,7 +211,10 @@ class Problem:
             seqlen_k=None,
             layout="strided",
             append=None if self.append is None else "?",
+            sizes=tuple(self._open_sizes()),
         )
+        if sequences is None:
+            sequences = self._sequences()
         queries, keys = self.seqlen_q, self.seqlen_k
         if sequences is not None:
             if has_few_queries is None:
@@ -218,6 +237,19 @@ class Problem:
         is_split = self.batch * self.heads_kv <= multiprocessors and self._keys_in_window() >= 512
         return few, () if is_split else (("key-splits", "1"),)
 
+    def _open_sizes(self) -> "Iterator[Tuple[str, Union[int, str]]]":
+        """The size of a page, which kernels know, and whether there are sequences."""
+        for axis, size in self.sizes:
+            if axis == "page_size":
+                yield axis, size
+            elif axis == "sequences":
+                yield axis, "?"
+
+    def _sequences(self) -> Optional[int]:
+        """How many lie back to back; None where entries of a batch have their own rows."""
+        size = dict(self.sizes).get("sequences")
+        return size if size is None or isinstance(size, int) else 1
+
     def _class_of_sequences(
         self, opened: Problem, has_few_queries: bool
     ) -> Tuple[Problem, Schedule]:
@@ -233,6 +265,12 @@ class Problem:
         if self.window_left is None or self.seqlen_q is None or not ends:
             return math.inf
         return self.window_left + self.seqlen_q
+
+
+def abridge(words: str) -> str:
+    """Words for one line of output: of regions, which are the last, the first line."""
+    line, *rest = words.split("\n", 1)
+    return f"{line}...}}" if rest else line
 
 
 def _size(size: Optional[int]) -> str:

@@ -15,7 +15,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple
 
-from flashcore import clauses as _clauses
 from flashcore import functions as _functions  # noqa: F401  # scalars finds them by name
 from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch
 
@@ -34,39 +33,28 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Regions:
-    """What a kernel has of such functions, and of arguments that are clauses.
+    """What a kernel has of such functions.
 
-    text: the regions, as they stand behind the op's clauses.
+    named: "score" and "mask" with the text of the region, in its braces.
     captures: types of the tensors that they read, %capture0 and on.
-    clauses: names of arguments (:data:`flashcore.clauses.CLAUSES`), in order.
-    page_size: keys of a page, with page_table.
     """
 
-    text: str
-    captures: Tuple[str, ...]
-    clauses: Tuple[str, ...] = ()
-    page_size: Optional[int] = None
+    named: Tuple[Tuple[str, str], ...] = ()
+    captures: Tuple[str, ...] = ()
 
-    def add_to(self, module: str) -> str:
-        """The module of ``_core.write_shape`` with the clauses and the regions."""
-        declared = _clauses.declare(self.clauses)
-        declared += "".join(f", %capture{i}: {kind}" for i, kind in enumerate(self.captures))
-        body = ") {\n  flashcore.attention"
-        end = "\n  return\n"
-        if module.count(body) != 1 or module.count(end) != 1:
-            raise AssertionError(f"expects a module of one attention, but got {module}")
-        module = module.replace(body, declared + body)
-        if self.page_size is not None:
-            module = _clauses.add_pages(module, self.page_size, "cu_seqlens_q" in self.clauses)
-        added = _clauses.text_of(self.clauses) + (f" {self.text}" if self.text else "")
-        return module.replace(end, f"{added}{end}")
+    @property
+    def text(self) -> str:
+        """As they stand behind the op's clauses."""
+        return " ".join(f"{name} {region}" for name, region in self.named)
+
+    def words(self) -> Tuple[str, ...]:
+        """Those of ``--shape`` (:attr:`flashcore.Problem.regions`)."""
+        tensors = (f"%capture{i}={kind}" for i, kind in enumerate(self.captures))
+        return (*tensors, *(f"{name}={region}" for name, region in self.named))
 
     def __str__(self) -> str:
         comments = "".join(f"// %capture{i}: {kind}\n" for i, kind in enumerate(self.captures))
-        named = "".join(f"// clause {name}\n" for name in self.clauses)
-        if self.page_size is not None:
-            named += f"// page_size {self.page_size}\n"
-        return named + comments + self.text
+        return comments + self.text
 
 
 @dataclass(frozen=True)
@@ -87,7 +75,7 @@ class TracedMods:
     regions: Regions
 
 
-_NO_MODS = TracedMods(None, None, (), Regions("", ()))
+_NO_MODS = TracedMods(None, None, (), Regions())
 
 
 def trace(score_mod: Optional[Mod] = None, mask_mod: Optional[Mod] = None) -> str:
@@ -116,12 +104,12 @@ def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
     kept = tuple(captures.list[number] for number in numbers)
     score, mask = (program and _renumber(program, numbers) for program in (score, mask))
     types = tuple(capture.type for capture in kept)
-    texts = [
-        _text(name, program, types)
+    named = tuple(
+        (name, _text(program, types))
         for name, program in (("score", score), ("mask", mask))
         if program
-    ]
-    return TracedMods(score, mask, kept, Regions(" ".join(texts), types))
+    )
+    return TracedMods(score, mask, kept, Regions(named, types))
 
 
 # Tracing --------------------------------------------------------------------
@@ -226,10 +214,10 @@ def _renumber(program: Program, numbers: Dict[int, int]) -> Program:
 # Text -----------------------------------------------------------------------
 
 
-def _text(name: str, program: Program, captures: Sequence[str]) -> str:
+def _text(program: Program, captures: Sequence[str]) -> str:
     names = [f"%{argument}" for argument in _ARGUMENTS]
     arguments = ", ".join(f"{name}: {op.type}" for name, op in zip(names, program.ops))
-    lines = [f"{name} {{", f"  ^bb0({arguments}):"]
+    lines = ["{", f"  ^bb0({arguments}):"]
     for op in program.ops[len(_ARGUMENTS) :]:
         result = f"%{len(names) - len(_ARGUMENTS)}"
         lines.append(f"    {result} = {_op_text(op, names, program.ops, captures)}")

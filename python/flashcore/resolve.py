@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple,
+    Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple,
 )  # fmt: skip
 
 from flashcore import _core, arrays, clauses, foreign, kernels
@@ -24,15 +24,12 @@ from flashcore.arrays import (
 )  # fmt: skip
 from flashcore.blocks import blocks_of, check_blocks, size_of_word
 from flashcore.errors import Error, UnsupportedError, not_loaded
-from flashcore.options import Options
-from flashcore.problem import INVARIANT, Problem, Schedule
+from flashcore.options import Further, Options
+from flashcore.problem import INVARIANT, Problem, Schedule, abridge
 from flashcore.tensors import (
     AXES, Sizes, Tensor, expect_no_overlap, has_rows, is_dense, is_like, normal_strides,
     read_tensor, reorder, strides_of,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from flashcore.regions import Regions
 
 __all__ = ["call_for", "read_captured", "reading", "resolve"]
 
@@ -113,7 +110,7 @@ def reading(tensors: Sequence[Any]) -> Iterator[None]:
         _local.tensors = outer
 
 
-#: By options, regions and what these read.
+#: By options, further words and what they read.
 _calls_of_options: Dict[Any, "_core.Call"] = {}
 #: A program with more sets of options starts over.
 _MAX_CALLS = 1024
@@ -121,18 +118,18 @@ _MAX_CALLS = 1024
 
 def call_for(
     options: Options,
-    regions: "Optional[Regions]" = None,
+    further: Optional[Further] = None,
     captured: Tuple[Tensor, ...] = (),
 ) -> "_core.Call":
     """What runs attention with these options, as ``run(q, k, v, bias, out, stream)``.
 
-    regions, captured: in the place of those of the options, if there are any.
+    further, captured: in the place of those of the options, if there are any.
     """
-    key = options, regions, captured
+    key = options, further, captured
     call = _calls_of_options.get(key)
     if call is None:
-        if regions is not None:
-            options = replace(options, regions=regions, captured=captured)
+        if further is not None:
+            options = replace(options, further=further, captured=captured)
         if len(_calls_of_options) >= _MAX_CALLS:
             _calls_of_options.clear()
         call = _core.make_call(partial(resolve, options), options.refuses_gradients)
@@ -164,9 +161,6 @@ def resolve(
         options.captured,
     )
     _check(arguments, options)
-    if options.regions and arguments.page_table:  # on which the kernel depends
-        regions = replace(options.regions, page_size=arguments.k.sizes[2])
-        options = replace(options, regions=regions)
     kind = device_kind("q", arguments.q.device, options.device)
     if library is None:
         return _resolve_foreign(options, call, arguments, kind)
@@ -179,7 +173,7 @@ def resolve(
         return partial(_run_copied, library, call, fixed)
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return _make_host_run(library, options, arguments, kind)
-    if options.regions:
+    if options.further:
         return _make_device_run(library, options, arguments)
     return _make_launch(library, options, arguments, q)
 
@@ -188,7 +182,7 @@ def _resolve_foreign(
     options: Options, call: "_core.Call", arguments: Arguments, kind: str
 ) -> Run:
     """Of arrays that we know nothing of but DLPack."""
-    if options.regions:
+    if options.further:
         raise UnsupportedError(
             "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
             "lengths, pages, scores, dropout or new rows, but got others"
@@ -528,18 +522,39 @@ def _problem(
         *_append_words(arguments, options),
         options.blocks,
     )
+    if options.further:
+        exact = replace(
+            exact,
+            operands=options.further.operands,
+            sizes=_further_sizes(arguments, options),
+            regions=options.further.regions,
+        )
     if options.static:
-        return replace(exact, layout=_static_layout(arguments, options)), options.schedule
-    ends = next((t for t in arguments.captured if t.name == "cu_seqlens_q"), None)
+        exact = replace(exact, layout=_static_layout(arguments, options))
+        return _unique(exact, options), options.schedule
     problem, schedule = exact.kernel_class(
-        target.multiprocessors,
-        None if ends is None else max(ends.sizes[0] - 1, 1),
-        INVARIANT in options.schedule,
-        options.has_few_queries,
+        target.multiprocessors, None, INVARIANT in options.schedule, options.has_few_queries
     )
+    problem = _unique(problem, options)
     chosen = {name for name, _ in options.schedule}
     ours = tuple(option for option in schedule if option[0] not in chosen)
     return problem, options.schedule + ours
+
+
+def _further_sizes(arguments: Arguments, options: Options) -> "Tuple[Tuple[str, int | str], ...]":
+    """``Problem.sizes``."""
+    sizes: "List[Tuple[str, int | str]]" = []
+    if arguments.page_table:
+        sizes.append(("page_size", arguments.k.sizes[2]))
+    ends = next((t for t in arguments.captured if t.name == "cu_seqlens_q"), None)
+    if ends:  # a kernel for one number of them serves all
+        sizes.append(("sequences", "?" if options.static else max(ends.sizes[0] - 1, 1)))
+    return tuple(sizes)
+
+
+def _unique(problem: Problem, options: Options) -> Problem:
+    """The same in the compiler's words, since a word may bring others along."""
+    return problem if options.further is None else Problem.parse(problem.words())
 
 
 def _append_words(
@@ -612,15 +627,11 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
 
 
 def _load_on_device(
-    library: Library,
-    target: "_core.Device",
-    problem: Problem,
-    schedule: Schedule,
-    options: Options,
+    library: Library, target: "_core.Device", problem: Problem, schedule: Schedule
 ) -> kernels.Loaded:
-    if library.is_capturing() and not kernels.is_loaded(target, problem, schedule, options.regions):
-        raise Error(f"{not_loaded('flashcore.attention')} ({problem.words()})")
-    return kernels.load(target, problem, schedule, options.regions)
+    if library.is_capturing() and not kernels.is_loaded(target, problem, schedule):
+        raise Error(f"{not_loaded('flashcore.attention')} ({abridge(problem.words())})")
+    return kernels.load(target, problem, schedule)
 
 
 def _make_launch(
@@ -628,7 +639,7 @@ def _make_launch(
 ) -> "_core.Launch":
     target = kernels.device("cuda", arguments.q.device[1])
     problem, schedule = _problem(arguments, options, target)
-    loaded = _load_on_device(library, target, problem, schedule, options)
+    loaded = _load_on_device(library, target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
     sizes, strides = arguments.o_sizes, reorder(o_strides, options.layout)
@@ -654,7 +665,7 @@ def _make_device_run(library: Library, options: Options, arguments: Arguments) -
     index = arguments.q.device[1]
     target = kernels.device("cuda", index)
     problem, schedule = _problem(arguments, options, target)
-    loaded = _load_on_device(library, target, problem, schedule, options)
+    loaded = _load_on_device(library, target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
     strides = reorder(o_strides, options.layout)
@@ -722,7 +733,7 @@ def _expect_rising(options: Options) -> None:
 def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
     target = kernels.device("emulator" if kind == "reference" else kind)
     problem, schedule = _problem(arguments, options, target)
-    loaded = kernels.load(target, problem, schedule, options.regions)
+    loaded = kernels.load(target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = None if kind == "reference" else loaded.module.plan(specs)
     strides = reorder(o_strides, options.layout)

@@ -13,8 +13,9 @@
 
 #include "flashcore-c/Compiler.h"
 
-#include <cstring>
-#include <type_traits>
+#include <map>
+#include <string_view>
+
 
 using namespace flashcore::python;
 
@@ -111,82 +112,19 @@ static PyObject *writeShape(PyObject *, PyObject *words) {
   return takeText(mlir);
 }
 
-/// A number, or None for one that the words leave open.
-template <typename T> static Ref orNone(T value, bool isKnown) {
-  if (!isKnown)
-    return Ref::share(Py_None);
-  if constexpr (std::is_same_v<T, double>)
-    return Ref(PyFloat_FromDouble(value));
-  else if constexpr (std::is_same_v<T, int64_t>)
-    return Ref(PyLong_FromLongLong(value));
-  else
-    return toText(value);
-}
-
-/// The fields of flashcore.Problem.
-static PyObject *toFields(const FlashCoreShape &shape) {
-  struct Field {
-    const char *name;
-    Ref value;
-  };
-  auto size = [](int64_t value) { return orNone(value, value >= 0); };
-  auto text = [](const char *value, const char *none) {
-    return orNone(value, std::strcmp(value, none) != 0);
-  };
-  std::string rotary =
-      std::to_string(shape.rotaryDim) + ":" + shape.rotaryStyle;
-  std::string blocks;
-  if (shape.blockQueries)
-    blocks = std::to_string(shape.blockQueries) + "x" +
-             std::to_string(shape.blockKeys) + ":" + shape.blockAxes;
-  const Field fields[] = {
-      {"batch", size(shape.batch)},
-      {"heads_q", size(shape.headsQ)},
-      {"heads_kv", size(shape.headsKV)},
-      {"seqlen_q", size(shape.seqlenQ)},
-      {"seqlen_k", size(shape.seqlenK)},
-      {"head_dim", size(shape.headDim)},
-      {"head_dim_v", size(shape.headDimV)},
-      {"dtype", text(shape.type, "")},
-      {"causal", text(shape.causal, "none")},
-      {"window_left", size(shape.windowLeft)},
-      {"window_right", size(shape.windowRight)},
-      {"softcap", orNone(shape.softcap, shape.softcap != 0)},
-      {"scale", orNone(shape.scale, shape.scale != 0)},
-      {"dropout", orNone(shape.dropout, shape.dropout != 0)},
-      {"bias", text(shape.biasAxes, "")},
-      {"bias_dtype", text(shape.biasType, "")},
-      {"lse", Ref(PyBool_FromLong(shape.hasLse))},
-      {"scores", text(shape.scoresStage, "")},
-      {"scores_dtype", text(shape.scoresType, "")},
-      {"append", shape.seqlenNew < 0
-                     ? toText("?")
-                     : orNone(shape.seqlenNew, shape.seqlenNew != 0)},
-      {"rotary", orNone(rotary.c_str(), shape.rotaryDim != 0)},
-      {"layout", text(shape.layout, "")},
-      {"blocks", orNone(blocks.c_str(), !blocks.empty())}};
-  Ref result(PyDict_New());
-  for (const Field &field : fields)
-    if (!result || !field.value ||
-        PyDict_SetItemString(result.get(), field.name, field.value.get()))
-      return nullptr;
-  return result.release();
-}
-
 /// Words that are none are a ValueError, as wrong arguments are.
-static bool readWords(PyObject *words, FlashCoreShape &shape) {
+static PyObject *describeShape(PyObject *, PyObject *words) {
   const char *text = textOf(words);
-  return text && !raised(flashcoreReadShape(text, &shape), PyExc_ValueError);
-}
-
-static PyObject *readShape(PyObject *, PyObject *words) {
-  FlashCoreShape shape;
-  return readWords(words, shape) ? toFields(shape) : nullptr;
+  FlashCoreString json = {nullptr};
+  if (!text || raised(flashcoreDescribeShape(text, &json), PyExc_ValueError))
+    return nullptr;
+  return takeText(json);
 }
 
 static PyObject *countFlops(PyObject *, PyObject *words) {
   FlashCoreShape shape;
-  if (!readWords(words, shape))
+  const char *text = textOf(words);
+  if (!text || raised(flashcoreReadShape(text, &shape), PyExc_ValueError))
     return nullptr;
   return PyFloat_FromDouble(flashcoreShapeCountFlops(&shape));
 }
@@ -232,6 +170,36 @@ static PyObject *operands(PyObject *, PyObject *) {
   return PyList_AsTuple(list.get());
 }
 
+/// What the table says of two operands that are arguments, as tuples of texts:
+/// the kind, both arguments, and what a message says besides.
+static PyObject *relations(PyObject *, PyObject *) {
+  static const std::map<std::string_view, const char *> keywords = {
+#define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
+                          ACCESS, KEYWORD)                                     \
+  {#NAME, KEYWORD},
+#include "flashcore/Operands.def"
+  };
+  static constexpr const char *rows[][4] = {
+#define FLASHCORE_OPERANDS_TOGETHER(FIRST, SECOND)                             \
+  {"together", #FIRST, #SECOND, ""},
+#define FLASHCORE_OPERAND_NEEDS(FIRST, SECOND, HINT)                           \
+  {"needs", #FIRST, #SECOND, HINT},
+#define FLASHCORE_OPERANDS_APART(FIRST, SECOND, HINT)                          \
+  {"apart", #FIRST, #SECOND, HINT},
+#define FLASHCORE_OPERANDS_LATER(FIRST, SECOND)                                \
+  {"later", #FIRST, #SECOND, ""},
+#include "flashcore/Operands.def"
+  };
+  Ref list(PyList_New(0));
+  for (const auto &row : rows) {
+    Ref columns(Py_BuildValue("(ssss)", row[0], keywords.at(row[1]),
+                              keywords.at(row[2]), row[3]));
+    if (!list || !columns || PyList_Append(list.get(), columns.get()))
+      return nullptr;
+  }
+  return PyList_AsTuple(list.get());
+}
+
 static PyObject *chipsFor(PyObject *, PyObject *arguments) {
   const char *device = nullptr;
   long long sharedBytes = 0;
@@ -258,8 +226,9 @@ static PyMethodDef functions[] = {
      "compile(module, name, chips, schedule, ptxas, keep_phases)"},
     {"write_shape", writeShape, METH_O,
      "The module that the words of --shape stand for."},
-    {"read_shape", readShape, METH_O,
-     "What the words of --shape say: the fields of flashcore.Problem."},
+    {"describe_shape", describeShape, METH_O,
+     "What the words of --shape say, as JSON: the fields of "
+     "flashcore.Problem."},
     {"count_flops", countFlops, METH_O,
      "Operations of the products that the words of --shape stand for."},
     {"find_ptxas", findPtxas, METH_O, "The ptxas that a path leads to."},
@@ -270,6 +239,9 @@ static PyMethodDef functions[] = {
      "The operands of an attention that are arguments, in the op's order: "
      "(argument, tensor, clause, elements, axes, role) each, the columns of "
      "flashcore/Operands.def."},
+    {"relations", relations, METH_NOARGS,
+     "Which operands go together: (kind, argument, argument, hint) each, with "
+     "a kind of together, needs, apart or later."},
     {nullptr, nullptr, 0, nullptr}};
 
 //===----------------------------------------------------------------------===//

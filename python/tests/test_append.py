@@ -275,7 +275,7 @@ def test_a_repeated_call_writes_the_same():
         (
             {"k_new": None, "v_new": None, "rotary_cos": np.zeros((64, 4), "float16"),
              "rotary_sin": np.zeros((64, 4), "float16")},
-            ValueError, "expects k_new and v_new with rotary_cos, but got None",
+            ValueError, "expects k_new with rotary_cos, but got None: keys that are there were turned",
         ),
         (
             {"v_new": np.zeros((2, 2, 3, 32), "float16")}, ValueError,

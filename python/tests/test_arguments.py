@@ -222,12 +222,27 @@ def test_an_error_leaves_nothing_behind():
     assert flashcore.attention(q, k, v).shape == q.shape
 
 
-def test_clauses_are_those_of_the_table():
-    """Every argument that is a clause has a row of the compiler's table of operands."""
-    from flashcore.clauses import CLAUSES, Beside
+def test_clauses_are_those_of_the_table(monkeypatch):
+    """Every operand of the compiler's table that may stand beside q, k, v and bias arrives."""
+    from flashcore import mods
+    from flashcore.blocks import LISTS
+    from flashcore.clauses import CLAUSES
 
-    assert set(CLAUSES) == set(Beside._fields)
+    seen = {}
+    monkeypatch.setattr(mods, "run", lambda options, score, mask, beside, *others: seen.update(beside))
+    q, k, v = draw_qkv(queries=20)
+    counts = numpy.ones((1, 1, 1), numpy.int32)
+    lists = flashcore.BlockLists(counts, counts[..., None])
+    arguments = {name: name for name in CLAUSES if name not in LISTS}
+    flashcore.attention(q, k, v, dropout_p=0.1, block_mask=lists, **arguments)
+    assert {name: array for name, array in seen.items() if name not in LISTS} == arguments
+    assert set(seen) == set(CLAUSES) and seen["block_counts"] is counts
+    for name in set(arguments) - {"rng"}:  # which nothing looks at without a dropout
+        seen.clear()
+        flashcore.attention(q, k, v, **{name: name})
+        assert seen == {name: name}
+
     assert CLAUSES["sinks"].tensor == "sink_logits"
-    assert (CLAUSES["sinks"].dtype, CLAUSES["sinks"].element) == ("float32", "f32")
+    assert CLAUSES["sinks"].dtype == "float32"
     assert CLAUSES["block_indices"].rank == 4
     assert CLAUSES["k_new"].word == CLAUSES["v_new"].word == "append"

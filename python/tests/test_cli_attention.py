@@ -150,6 +150,8 @@ def test_a_fault_fails(run, monkeypatch):
         (["b1 d64 causl"], "packed or strided, but got 'causl'"),
         (["s20x40 packed"], "expects seqlen_q and seqlen_k to be equal with 'packed', but got 20 and 40"),
         (["d64 scores=masked:f16"], "expects scores of f32, but got f16 in 'd64 scores=masked:f16'"),
+        (["d64 sink"], "expects words of tensors that are drawn here, but got sink in 'd64 sink'; flashcore-run draws"),
+        (["d64 mask={}"], "expects words of tensors that are drawn here, but got mask={} in 'd64 mask={}'"),
         (["d64/32 packed"], "expects packed with one head_dim, but got d64/32"),
         (["d64", "--schedule=64"], "expects --schedule to be NAME=VALUE, but got '64'; see "),
         (["s20 d264"], "head_dim 264, but this version lowers 1 to 256"),

@@ -187,7 +187,7 @@ def test_decoding_splits_the_keys_of_all_pages():
     pools = [split(x, 128, table) for x in (k, v)]
     assert_close(flashcore.attention(q, *pools, page_table=table), attention(q, k, v)[0])
     (key,) = set(flashcore.kernels.loaded()) - before
-    problem = flashcore.Problem(64, 64, "f16", 1, 4, 2, 1, 4096)
+    problem = flashcore.Problem.parse("b1 h4/2 s1x4096 d64 page_size=128")
     target = flashcore.kernels.device("emulator")
     served, schedule = problem.kernel_class(target.multiprocessors)
     assert (key.words, key.schedule) == (served.words(), schedule)

@@ -215,11 +215,11 @@ class Kernel:
         options = [f"--schedule={bug.schedule}", f"--chip={CHIP}"]
         names = "batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k"
         self.dims = dict(zip(names, bug.sizes)) if bug.is_dynamic else {}
-        mlir = emulation.attention("f16", bug.head_dim, bug.causal,
+        source = emulation.attention("f16", bug.head_dim, bug.causal,
                                    None if bug.is_dynamic else bug.sizes)
         try:
             self.launch = emulation.compile_launch(
-                str(tools.compiler), directory, self.name, mlir,
+                str(tools.compiler), directory, self.name, source,
                 options + (list(bug.options) if is_broken else []),
                 dims=self.dims)
         except RuntimeError as error:

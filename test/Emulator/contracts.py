@@ -48,11 +48,11 @@ class Problem:
     def compile(self, args, assemble):
         shape = SHAPES[self.kind]
         causal = "none" if self.causal == "dense" else "bottom_right"
-        mlir = emulation.attention(self.dtype, self.head_dim, causal, shape,
+        source = emulation.attention(self.dtype, self.head_dim, causal, shape,
                                    lse=self.kind == "lse")
         dims = dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=128, seqlen_k=256)
         return emulation.compile_launch(args.compiler, args.work_dir,
-                                        self.name, mlir,
+                                        self.name, source,
                                         [f"--chip={self.chip or 'sm_89'}"],
                                         dims={} if shape else dims,
                                         assemble=assemble)
@@ -69,11 +69,11 @@ class Form:
     options: str
 
     def compile(self, args, assemble):
-        mlir = emulation.attention("f16", self.head_dim, self.causal,
+        source = emulation.attention("f16", self.head_dim, self.causal,
                                    self.shape,
                                    lse=emulation.may_have_lse(self.options))
         return emulation.compile_launch(
-            args.compiler, args.work_dir, self.name, mlir,
+            args.compiler, args.work_dir, self.name, source,
             ["--chip=sm_90a", "--product=warpgroup", *self.options.split()],
             assemble=assemble)
 
@@ -147,9 +147,9 @@ class Rung:
         return f"ladder-{self.schedule.removeprefix('+')}"
 
     def compile(self, args, assemble):
-        mlir = emulation.attention("f16", 64, "none", (1, 2, 1, 64, 256))
+        source = emulation.attention("f16", 64, "none", (1, 2, 1, 64, 256))
         return emulation.compile_launch(args.compiler, args.work_dir,
-                                        self.name, mlir,
+                                        self.name, source,
                                         [f"--schedule={self.schedule}"],
                                         assemble=assemble)
 

@@ -17,15 +17,15 @@ MULTIPROCESSORS = 2
 
 
 def _load_generators():
-    """The MLIR generator of scripts/make-bundles.py, and what it may have."""
+    """The generator of words of scripts/make-bundles.py, and what it may have."""
     path = _ROOT / "scripts/make-bundles.py"
     spec = importlib.util.spec_from_file_location("make_bundles", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.attention, module.may_have_lse
+    return module.attention, module.may_have_lse, module.source_arguments
 
 
-attention, may_have_lse = _load_generators()
+attention, may_have_lse, source_arguments = _load_generators()
 
 
 @dataclasses.dataclass
@@ -122,15 +122,16 @@ def _describe(launch, bundle, sizes, places, name, earlier):
                   2 * places["k"][0][2], 2 * sizes["head_dim"], inputs)
 
 
-def compile_launch(compiler, directory, name, mlir, options=(), assemble=False,
+def compile_launch(compiler, directory, name, source, options=(), assemble=False,
                    **launch):
-    """Compiles `mlir` to `directory`/`name`.fcb; how to launch its attention
-    kernel."""
+    """Compiles `source`, a module or words of --shape, to `directory`/`name`.fcb;
+    how to launch its attention kernel."""
     bundle = pathlib.Path(directory) / f"{name}.fcb"
-    command = [compiler, "-", "--emit=bundle", "-o", str(bundle), *options]
+    named, text = source_arguments(source)
+    command = [compiler, *named, "--emit=bundle", "-o", str(bundle), *options]
     if not assemble:
         command.append("--no-cubin")
-    result = subprocess.run(command, input=mlir, text=True,
+    result = subprocess.run(command, input=text, text=True,
                             capture_output=True)
     if result.returncode:
         raise RuntimeError(f"{name}: {' '.join(command)}\n{result.stderr}")

@@ -155,6 +155,48 @@ static void testReadShape(void) {
                "expects a place for the shape, but got null");
 }
 
+static void testDescribeShape(void) {
+  FlashCoreString json = noString;
+  EXPECT_OK(
+      flashcoreDescribeShape("b? s1x256 page_size=64 sink mask={%A}", &json));
+  const char *text = flashcoreStringGetData(json);
+  EXPECT_TEXT(text, "{\"append\":null,\"batch\":null,...");
+  EXPECT(contains(text, "\"operands\":[\"sink\"]"));
+  EXPECT(contains(text, "\"sizes\":{\"page_size\":64}"));
+  EXPECT(contains(text, "\"regions\":[\"mask={%A}\"]"));
+  flashcoreStringDestroy(json);
+  EXPECT_ERROR(flashcoreDescribeShape("b1 b2", &json),
+               "expects the batch once, but got 'b1' and 'b2'");
+  EXPECT(json.ptr == NULL);
+  EXPECT_ERROR(flashcoreDescribeShape(NULL, &json),
+               "expects the words of a shape, which may be none, but got null");
+  EXPECT_ERROR(flashcoreDescribeShape("", NULL),
+               "expects a place for the description, but got null");
+}
+
+/* What a call of ReadShape has no field for compiles, too. */
+static void testShapesOfEverything(void) {
+  static const char *const shapes[] = {
+      "b? h8/2 s1x? d128 page_size=64 seqused_k sink lse strided",
+      "b1 h8 s? d64 sequences=? page_size=64 seqused_k causal",
+      "b2 h4/2 s8x256 append=8 page_size=64 rotary=64:half alibi",
+      "b1 h2 s100 %t=memref<?xf32> score={\n"
+      "^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n"
+      "  %x = memref.load %t[%j] : memref<?xf32>\n"
+      "  %r = arith.addf %s, %x : f32\n"
+      "  flashcore.yield %r : f32\n"
+      "} mask={^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n"
+      "  %m = arith.cmpi ule, %j, %i : index\n"
+      "  flashcore.yield %m : i1 }",
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    FlashCoreCompilation c = noCompilation;
+    EXPECT_OK(compileShape(shapes[i], noOptions, &c));
+    EXPECT(contains(flashcoreCompilationGetPtx(c, 0, 0), "mma.sync"));
+    flashcoreCompilationDestroy(c);
+  }
+}
+
 /*===----------------------------------------------------------------------===*\
 |* Compiling                                                                  *|
 \*===----------------------------------------------------------------------===*/
@@ -271,9 +313,13 @@ static void testBadModules(void) {
                "test.mlir:1:19: error: ...");
   EXPECT_ERROR(flashcoreWriteShape("\xff", &text),
                "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
-               "bf16, causal, window=, softcap=, scale=, dropout=, bias, "
-               "blocks=, lse, scores=, append=, rotary=, bhsd, bshd, packed or "
-               "strided, but got '\xef\xbf\xbd'");
+               "bf16, causal, window=, softcap=, scale=, dropout=, blocks=, "
+               "block_size=, scores=, append=, rotary=, page_size=, "
+               "sequences=, score=, mask=, bias, alibi, sink, cu_seqlens_q, "
+               "cu_seqlens_k, seqused_k, page_table, rng, block_counts, "
+               "block_indices, full_block_counts, full_block_indices, lse, "
+               "pages=, positions=, %NAME=, bhsd, bshd, packed or strided, "
+               "but got '\xef\xbf\xbd'");
   EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>,\n"
                     "    %o: memref<1x1x64x64xf16>) {\n"
                     "  flashcore.attention ins(%q, %q, %q :\n"
@@ -563,6 +609,8 @@ int main(int argc, char **argv) {
   testConstants();
   testShape();
   testReadShape();
+  testDescribeShape();
+  testShapesOfEverything();
   testDefaults();
   testOptions();
   testBadOptions();

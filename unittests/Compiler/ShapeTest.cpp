@@ -9,8 +9,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Compiler/Compile.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 using namespace mlir::flashcore;
 
@@ -242,9 +250,12 @@ TEST(ShapeTest, refusesUnknownWords) {
     EXPECT_EQ(module(word).find("expects "), 0u) << word;
   EXPECT_EQ(module("b1 casual"),
             "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
-            "f16, bf16, causal, window=, softcap=, scale=, dropout=, bias, "
-            "blocks=, lse, scores=, append=, rotary=, bhsd, bshd, packed or "
-            "strided, but got 'casual'");
+            "f16, bf16, causal, window=, softcap=, scale=, dropout=, blocks=, "
+            "block_size=, scores=, append=, rotary=, page_size=, sequences=, "
+            "score=, mask=, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, "
+            "seqused_k, page_table, rng, block_counts, block_indices, "
+            "full_block_counts, full_block_indices, lse, pages=, positions=, "
+            "%NAME=, bhsd, bshd, packed or strided, but got 'casual'");
 }
 
 TEST(ShapeTest, refusesRepeatedWords) {
@@ -268,7 +279,7 @@ TEST(ShapeTest, refusesRepeatedWords) {
   EXPECT_EQ(module("scale=1 scale=2"),
             "expects the scale once, but got 'scale=1' and 'scale=2'");
   EXPECT_EQ(module("bias bias=1h1k"),
-            "expects the bias once, but got 'bias' and 'bias=1h1k'");
+            "expects bias once, but got 'bias' and 'bias=1h1k'");
   EXPECT_EQ(module("packed bshd"),
             "expects the layout once, but got 'packed' and 'bshd'");
   EXPECT_EQ(module("lse lse"), "expects lse once, but got 'lse' and 'lse'");
@@ -345,4 +356,253 @@ TEST(ShapeTest, refusesTensorsThatOverflow) {
             "expects tensors of less than 2^61 elements, but these "
             "sizes make larger ones");
   EXPECT_EQ(module("s3000000000 bias h1").find("expects tensors"), 0u);
+}
+
+//===----------------------------------------------------------------------===//
+// Every operand, attribute and region
+//===----------------------------------------------------------------------===//
+
+static const char *const kRegions =
+    " %t=memref<?xf32, strided<[?], offset: ?>> "
+    "score={ ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n"
+    "  %x = memref.load %t[%j] : memref<?xf32, strided<[?], offset: ?>>\n"
+    "  %Sum = arith.addf %s, %x : f32\n  flashcore.yield %Sum : f32 }"
+    " mask={^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):\n"
+    "  %m = arith.cmpi ule, %j, %i : index // } is no end\n"
+    "  flashcore.yield %m : i1\n}";
+
+/// Words that say all there is, in attentions that the op takes.
+static std::vector<std::string> allWords() {
+  return {
+      "b2 h8/2 s4x64 alibi sink bias=1h1k:f32 causal window=7,3 softcap=30 "
+      "scale=0.2 dropout=0.1 lse scores=masked strided" +
+          std::string(kRegions),
+      "b1 s100 sequences=3 seqused_k sink alibi",
+      "b1 s128 sequences=? page_size=64 pages=40 seqused_k lse causal",
+      "b3 h8/2 s1x256 page_size=64 append=1 rotary=64:half positions=300 bshd",
+      "s200x300 blocks=128x64:1h",
+      "s200x300 block_size=128x64 block_counts=1h block_indices=1h",
+  };
+}
+
+namespace {
+class ShapeModuleTest : public testing::Test {
+protected:
+  /// The attention of a module, which the verifier takes; null otherwise.
+  AttentionOp parse(const std::string &text) {
+    modules.push_back(mlir::parseSourceString<mlir::ModuleOp>(text, &*context));
+    AttentionOp found;
+    if (modules.back())
+      modules.back()->walk([&](AttentionOp op) { found = op; });
+    return found;
+  }
+
+  std::unique_ptr<mlir::MLIRContext> context = createCompilerContext();
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+};
+} // namespace
+
+TEST_F(ShapeModuleTest, wordsSayEveryOperandAttributeAndRegion) {
+  std::set<std::string> operands, attributes;
+  bool hasScore = false, hasMask = false;
+  for (const std::string &words : allWords()) {
+    std::string text = module(words);
+    AttentionOp op = parse(text);
+    ASSERT_TRUE(op) << words << "\n" << text;
+    for (const auto &[info, value] : listOperands(op))
+      operands.insert(info.name.str());
+    for (mlir::NamedAttribute attribute : op->getAttrs())
+      attributes.insert(attribute.getName().str());
+    hasScore |= !op.getScoreRegion().empty();
+    hasMask |= !op.getMaskRegion().empty();
+    for (mlir::Value tensor : op.getCapturedTensors())
+      EXPECT_TRUE(mlir::isa<mlir::BlockArgument>(tensor));
+  }
+  EXPECT_TRUE(hasScore && hasMask);
+  for (const OperandInfo &info : getOperandTable())
+    EXPECT_EQ(operands.count(info.name.str()),
+              info.role != OperandInfo::Role::Tile)
+        << "no word says " << info.name.str();
+  for (llvm::StringRef name : AttentionOp::getAttributeNames())
+    EXPECT_TRUE(attributes.count(name.str()) ||
+                name == AttentionOp::getOperandSegmentSizeAttr())
+        << "no word says " << name.str();
+}
+
+/// What has a form of its own says in its error what that is.
+TEST(ShapeTest, everyClauseIsAWord) {
+  for (const OperandInfo &info : getOperandTable()) {
+    if (info.role == OperandInfo::Role::Tile || info.clause == "ins" ||
+        info.clause == "outs")
+      continue;
+    std::string text = module("page_size=64 " + info.clause.str());
+    bool hasForm =
+        text.find("expects '" + info.clause.str() + "=") != std::string::npos;
+    EXPECT_TRUE(hasForm || text.find("\n!") != std::string::npos) << text;
+  }
+}
+
+TEST(ShapeTest, operandsHaveTheAxesOfTheTable) {
+  EXPECT_EQ(line("alibi sink h4 b3", 3), "!alibi_slopes = memref<4xf32>");
+  EXPECT_EQ(line("alibi sink h4 b3", 4), "!sink_logits = memref<4xf32>");
+  EXPECT_EQ(line("seqused_k b3", 3), "!used = memref<3xi32>");
+  EXPECT_EQ(line("sequences=4 seqused_k s100", 3),
+            "!cu_seqlens_q = memref<5xi32>");
+  EXPECT_EQ(line("sequences=4 seqused_k s100", 5), "!used = memref<4xi32>");
+  EXPECT_EQ(line("sequences=?", 4), "!cu_seqlens_k = memref<?xi32>");
+  EXPECT_EQ(line("page_size=32 s1x320 b3 h8/2", 1),
+            "!k = memref<?x2x32x64xf16>");
+  EXPECT_EQ(line("page_size=32 s1x320 b3 pages=77 bshd h8/2", 2),
+            "!v = memref<77x2x32x64xf16, strided<[4096, 64, 128, 1]>>");
+  EXPECT_EQ(line("page_size=32 s1x320 b3", 3),
+            "!page_table = memref<3x10xi32>");
+  EXPECT_EQ(line("page_size=32 s1x? b?", 3), "!page_table = memref<?x?xi32>");
+  // Pages have the keys of each sequence.
+  EXPECT_EQ(line("page_size=32 sequences=2", 4),
+            "!page_table = memref<2x16xi32>");
+  EXPECT_EQ(line("append=1 rotary=32:half positions=99", 6),
+            "!cos = memref<99x16xf16>");
+  EXPECT_EQ(module("page_size=32 page_table"), module("page_size=32"));
+  EXPECT_EQ(module("append=2 seqused_k"), module("append=2"));
+  EXPECT_EQ(module("dropout=0.5 rng"), module("dropout=0.5"));
+  EXPECT_EQ(module("block_counts blocks=128x64:11 block_indices=11"),
+            module("blocks=128x64:11"));
+  EXPECT_EQ(line("block_size=128x64 block_counts=b1 s200", 3),
+            "!block_counts = memref<1x1x2xi32>");
+}
+
+TEST(ShapeTest, typesOfOperandsMayBeGiven) {
+  std::string apart = "memref<1x8x512x64xf16, strided<[282624, 34816, 68, 1], "
+                      "offset: 4>>";
+  std::string text = module("%q=" + apart + " %o=" + apart);
+  EXPECT_EQ(text.find("!q = " + apart + "\n!k = memref<1x8x512x64xf16>\n"), 0u);
+  EXPECT_NE(text.find("\n!o = " + apart + "\n"), std::string::npos);
+  EXPECT_NE(text.find("%v: !v, %o: !o) {"), std::string::npos);
+  EXPECT_EQ(line("append=1 rotary=32:half %cos=memref<9x16xf16>", 6),
+            "!cos = memref<9x16xf16>");
+}
+
+TEST(ShapeTest, regionsAreTextOrFiles) {
+  std::string region =
+      "{^bb0(%S: f32):\n  // a } in a comment\n  %a = \"x.y\"() {z = \"}\"} "
+      ": () -> f32 }";
+  std::string text = module("lse SCORE=" + region +
+                            " %T=memref<4x?xf32, "
+                            "strided<[?, 1]>> causal");
+  EXPECT_NE(text.find(", %T: memref<4x?xf32, strided<[?, 1]>>) {"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" causal(bottom_right) score " + region + "\n  return"),
+            std::string::npos)
+      << text;
+
+  llvm::SmallString<128> path;
+  int file = 0;
+  ASSERT_FALSE(
+      llvm::sys::fs::createTemporaryFile("Region", "mlir", file, path));
+  llvm::raw_fd_ostream(file, /*shouldClose=*/true) << "\n" << region << "\n";
+  EXPECT_EQ(module(("score=@" + path).str()), module("score=" + region));
+  EXPECT_NE(module(("score=@" + path + " mask=@" + path).str())
+                .find(" mask " + region),
+            std::string::npos);
+  llvm::sys::fs::remove(path);
+  EXPECT_EQ(module(("mask=@" + path).str()),
+            ("cannot open input file '" + path + "': No such file or directory")
+                .str());
+}
+
+TEST(ShapeTest, refusesWhatIsNoRegion) {
+  EXPECT_EQ(module("mask={ {}"), "expects 'mask={ {}' to end with the } of its "
+                                 "region, but got none");
+  EXPECT_EQ(module("%t=memref<4xf32 b1"),
+            "expects '%t=memref<4xf32 b1' to end with the > of its type, but "
+            "got none");
+  for (const char *word : {"mask", "mask=", "mask=x", "mask={}x"})
+    EXPECT_EQ(module(word),
+              std::string("expects 'mask={...}' or 'mask=@FILE' with a region "
+                          "of the op in its braces, but got '") +
+                  word + "'");
+  for (const char *word : {"%", "%t", "%t=", "%=f32"})
+    EXPECT_EQ(module(word),
+              std::string("expects '%NAME=TYPE' with the type of an operand or "
+                          "of a tensor that a region reads, but got '") +
+                  word + "'");
+  EXPECT_EQ(module("mask={} mask={}"),
+            "expects the mask region once, but got 'mask={}' and 'mask={}'");
+  EXPECT_EQ(module("%t=i8 %t=f32"),
+            "expects %t once, but got '%t=i8' and '%t=f32'");
+}
+
+TEST(ShapeTest, refusesOperandsThatLackASize) {
+  EXPECT_EQ(module("page_table"),
+            "expects 'page_size=' with 'page_table', but got none");
+  EXPECT_EQ(module("page_size=?"), "expects 'page_size=' and a number of keys "
+                                   "of at least 1, but got 'page_size=?'");
+  EXPECT_EQ(module("page_size=64 s1x100"),
+            "expects a seqlen_k of whole pages with 'page_size=64', but got "
+            "100; 'seqused_k' has the keys of each batch entry");
+  EXPECT_EQ(module("page_size=64 packed"),
+            "expects no 'page_size=64' with 'packed', but got both: k and v "
+            "are pages then, and no part of one tensor with q");
+  EXPECT_EQ(module("pages=7"),
+            "expects 'page_size=' with 'pages=7', but got none");
+  EXPECT_EQ(module("positions=7"),
+            "expects 'rotary' with 'positions=7', but got none");
+  EXPECT_EQ(module("positions=x"), "expects 'positions=' and a size of at "
+                                   "least 1 or ?, but got 'positions=x'");
+  EXPECT_EQ(module("sequences=2147483647"),
+            "expects 'sequences=' and a number from 1 to 2147483646 or ?, but "
+            "got 'sequences=2147483647'");
+  EXPECT_EQ(module("sink=1"), "expects 'sink' alone, but got 'sink=1'");
+  EXPECT_EQ(module("block_counts=h1"),
+            "expects 'block_counts' or 'block_counts=AXES' with the axes bh, "
+            "each of them 1 where it is broadcast, but got 'block_counts=h1'");
+  EXPECT_EQ(module("block_size=128"),
+            "expects 'block_size=QUERIESxKEYS', but got 'block_size=128'");
+  EXPECT_EQ(module("sink sink"),
+            "expects sink once, but got 'sink' and 'sink'");
+}
+
+//===----------------------------------------------------------------------===//
+// What other languages read
+//===----------------------------------------------------------------------===//
+
+static std::string describe(llvm::StringRef words) {
+  llvm::Expected<Shape> shape = parseShape(words);
+  if (!shape)
+    return llvm::toString(shape.takeError());
+  return llvm::formatv("{0}", llvm::json::Value(describeShape(*shape))).str();
+}
+
+TEST(ShapeTest, descriptionsHaveAllThatWordsSay) {
+  EXPECT_EQ(
+      describe(""),
+      R"({"append":null,"batch":1,"bias":null,"bias_dtype":null,"blocks":null,)"
+      R"("causal":null,"dropout":null,"dtype":"f16","head_dim":64,)"
+      R"("head_dim_v":64,"heads_kv":8,"heads_q":8,"layout":"bhsd","lse":false,)"
+      R"("operands":[],"regions":[],"rotary":null,"scale":null,"scores":null,)"
+      R"("scores_dtype":null,"seqlen_k":512,"seqlen_q":512,"sizes":{},)"
+      R"("softcap":null,"window_left":null,"window_right":null})");
+  auto has = [](llvm::StringRef words, const std::string &part) {
+    return describe(words).find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has("b? q?", R"("batch":null)"));
+  EXPECT_TRUE(has("sink alibi seqused_k",
+                  R"("operands":["alibi","sink","seqused_k"])"));
+  // What other words bring along is said once.
+  EXPECT_TRUE(has("cu_seqlens_q cu_seqlens_k sequences=?",
+                  R"("operands":[],"regions":[],)"));
+  EXPECT_TRUE(has("sequences=?", R"("sizes":{"sequences":"?"})"));
+  EXPECT_TRUE(
+      has("page_size=64 pages=9", R"("sizes":{"page_size":64,"pages":9})"));
+  EXPECT_TRUE(has("dropout=0.1 rng append=? seqused_k", R"("operands":[])"));
+  EXPECT_TRUE(
+      has("append=? rotary=32:half positions=7", R"("rotary":"32:half")"));
+  EXPECT_TRUE(has("append=?", R"("append":"?")"));
+  EXPECT_TRUE(has("blocks=128x64:b1", R"("blocks":"128x64:b1")"));
+  EXPECT_TRUE(has("block_size=128x64 block_counts=b1 block_indices=b1",
+                  R"(["block_size=128x64","block_counts=b1",)"
+                  R"("block_indices=b1"])"));
+  EXPECT_TRUE(has("mask={%Q} %t=memref<4xf32>",
+                  R"("regions":["%t=memref<4xf32>","mask={%Q}"])"));
 }

@@ -69,10 +69,10 @@ class Evaluator:
 
     def default_schedule(self, fields, forced=()):
         """What the compiler chooses, beside the options `forced`."""
-        arguments = ["-", "--emit=mlir", "--explain", f"--chip={self._chip}"]
-        arguments += forced
-        mlir = self._problem.mlir(attention)
-        result = self._toolchain.run("compile", arguments, input=mlir)
+        arguments = ["--emit=mlir", "--explain", f"--chip={self._chip}"]
+        result = self._toolchain.run_compiler(
+            self._problem.text(attention), [*arguments, *forced]
+        )
         if result.returncode:
             raise Refused(result.stderr.strip())
         return schedules.parse_explanation(result.stderr, fields)
@@ -103,7 +103,7 @@ class Evaluator:
         arguments = [f"--chip={self._chip}", *schedules.options(schedule)]
         if not assemble or not self._toolchain.has_ptxas:
             arguments.append("--no-cubin")
-        self._toolchain.compile(problem.mlir(attention), path, arguments)
+        self._toolchain.compile(problem.text(attention), path, arguments)
 
     def _count_accesses(self, candidate, path):
         bundle = read(path)

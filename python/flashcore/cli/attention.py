@@ -22,7 +22,7 @@ from flashcore.cli import inputs
 from flashcore.cli.command import UsageError, number, print_json
 from flashcore.cli.progress import Progress
 from flashcore.errors import KernelFault, NoDeviceError
-from flashcore.problem import Problem
+from flashcore.problem import Problem, abridge
 
 __all__ = ["add_arguments", "run"]
 
@@ -120,6 +120,12 @@ def _read_problem(words: str) -> Problem:
         raise UsageError(
             f"expects no block lists, but got blocks={problem.blocks} in '{words}'; flashcore-run "
             "makes some"
+        )
+    others = [*problem.operands, *(f"{axis}={size}" for axis, size in problem.sizes), *problem.regions]
+    if others:
+        raise UsageError(
+            f"expects words of tensors that are drawn here, but got {abridge(others[0])} in "
+            f"'{words}'; flashcore-run draws those of every word"
         )
     if problem.scores_dtype not in (None, "f32"):
         raise UsageError(f"expects scores of f32, but got {problem.scores_dtype} in '{words}'")

@@ -16,6 +16,7 @@ from flashcore.cli.command import Parser, UsageError, number, print_json
 from flashcore.cli.format import age_text, size_text
 from flashcore.cli.progress import Progress
 from flashcore.errors import Error
+from flashcore.problem import abridge
 
 __all__ = ["add_arguments", "run"]
 
@@ -153,7 +154,7 @@ def _print_entries(entries: List[cache.Entry]) -> None:
         options = "".join(f" --{name}={value}" for name, value in entry.schedule)
         print(
             f"{size_text(entry.bytes):>9}  {age_text(entry.last_used):>10}  "
-            f"{entry.chip:6} {entry.words}{options}"
+            f"{entry.chip:6} {abridge(entry.words)}{options}"
         )
 
 
