@@ -14,10 +14,10 @@
 
 #include "Options.h"
 #include "Phases.h"
-#include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
+#include "flashcore/Schedule/NamedSchedules.h"
 #include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
