@@ -1,4 +1,4 @@
-"""What the compiler lists of itself: the chips, operands and schedules that scripts go through."""
+"""What the compiler lists of itself: the chips, operands, schedules and their fields that scripts go through."""
 import os
 import subprocess
 
@@ -26,6 +26,12 @@ def shared_memory_limits(compiler):
 def list_clauses(compiler):
     """The words of the clauses with operands that an attention may have, in the op's order: ins, bias, ..."""
     return list(dict.fromkeys(clause for clause, *_ in list_rows(compiler, "--list-operands")))
+
+
+def list_schedule_fields(compiler):
+    """Of each field of a schedule, by its name in IR, the words it may be; () of a number. In the order of the IR."""
+    rows = list_rows(compiler, "--list-schedule-fields")
+    return {name: () if values == "number" else tuple(values.split("|")) for name, _, values, *_ in rows}
 
 
 def list_schedules(compiler):

@@ -48,34 +48,32 @@ UNKNOWN_CHIPS = ("sm_60", "gfx90a", "sm_")
 UNSUPPORTED = re.compile(r"has block lists of \d+ queries, but sm_\d+ has only products of threads")
 # What the runner says where the chip that was drawn is newer than the card.
 OTHER_CARD = "expects a device that runs"
-# Option: legal values, values that are refused whatever the rest is.
-SCHEDULE = {
-    "block-m": ([16, 32, 48, 64, 96, 128, 160, 256], [-16, 1, 17, 100, 1 << 20, (1 << 63) - 1]),
-    "block-n": ([16, 32, 48, 64, 80, 112, 128, 256], [-16, 8, 33, 1 << 20, -(1 << 63)]),
-    "num-warps": ([1, 2, 3, 4, 5, 8, 16], [-1, 33, 1 << 20, (1 << 63) - 1]),
-    "num-stages": ([2, 3, 4, 5, 8], [-1, 1, 2000, (1 << 63) - 1]),
-    "query": (["registers", "shared", "split"], ["global"]),
-    "query-steps": ([0, 0, 0, 1, 2, 4, 7, 15], [-1, 16, 1 << 20, (1 << 63) - 1]),
-    "grid-order": (["query_fastest", "head_fastest"], ["fastest"]),
-    "grid-heads": ([0, 0, 0, 1, 3, 32], [-1, (1 << 20) + 1, (1 << 63) - 1]),
-    "overlap": (["none", "qk", "pv"], ["all"]),
-    "row-max": (["exact", "stale", "folded", "checked"], ["none"]),
-    "row-sum": (["add", "mma"], ["2"]),
-    "min-blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
-    "head-group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
-    "key-splits": ([1, 1, 2, 3, 5, 17], [-1, 257, (1 << 63) - 1]),
-    "key-warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
-    "softmax": (["online", "one_pass", "unfused"], ["two_pass"]),
-    "grid": (["full", "persistent"], ["tiles"]),
-    "product": (["warp", "warp", "warpgroup", "wmma", "thread"], ["block"]),
-    "output": (["direct", "bulk"], ["lanes"]),
-    "invariance": (["none", "none", "none", "batch"], ["rows"]),
-    "split-keys": ([0, 0, 1, 2, 5, 64], [-64, 65, (1 << 20) + 64, (1 << 63) - 1]),
-    "split-count": (["fixed", "fixed", "call"], ["caller"]),
-    "expected-queries": ([0, 0, 1, 16, 40], [-1, 4097, (1 << 63) - 1]),
-    "copies": (["async", "async", "registers", "producer"], ["bulk"]),
-    "exchange": (["none", "none", "plain", "padded", "wide", "fragments"], ["rows"]),
+# What is drawn of the fields of a schedule that are numbers: values that may be legal, values that are refused whatever the rest is.
+NUMBERS = {
+    "block_m": ([16, 32, 48, 64, 96, 128, 160, 256], [-16, 1, 17, 100, 1 << 20, (1 << 63) - 1]),
+    "block_n": ([16, 32, 48, 64, 80, 112, 128, 256], [-16, 8, 33, 1 << 20, -(1 << 63)]),
+    "num_warps": ([1, 2, 3, 4, 5, 8, 16], [-1, 33, 1 << 20, (1 << 63) - 1]),
+    "num_stages": ([2, 3, 4, 5, 8], [-1, 1, 2000, (1 << 63) - 1]),
+    "query_steps": ([0, 0, 0, 1, 2, 4, 7, 15], [-1, 16, 1 << 20, (1 << 63) - 1]),
+    "grid_heads": ([0, 0, 0, 1, 3, 32], [-1, (1 << 20) + 1, (1 << 63) - 1]),
+    "min_blocks": ([0, 1, 2, 4], [-1, 33, 1 << 40]),
+    "head_group": ([1, 1, 2, 3, 4], [-1, 1 << 20, (1 << 63) - 1]),
+    "key_splits": ([1, 1, 2, 3, 5, 17], [-1, 257, (1 << 63) - 1]),
+    "key_warps": ([1, 2, 3, 4, 8], [-1, 1 << 20, (1 << 63) - 1]),
+    "split_keys": ([0, 0, 1, 2, 5, 64], [-64, 65, (1 << 20) + 64, (1 << 63) - 1]),
+    "expected_queries": ([0, 0, 1, 16, 40], [-1, 4097, (1 << 63) - 1]),
 }
+# Words that are drawn more often than the others of their field, which most of the rest goes with; and one that no field knows.
+LIKELY = {"product": ["warp"], "invariance": ["none", "none"], "split_count": ["fixed"], "copies": ["async"], "exchange": ["none"]}
+UNKNOWN_WORD = "other"
+
+
+def schedule_values(fields):
+    """Of each option of a schedule, what is drawn: values that may be legal, values that are refused. `fields` as the compiler lists them."""
+    unknown = [name for name, words in fields.items() if not words and name not in NUMBERS]
+    if unknown:
+        raise ValueError(f"expects values of the numbers that the compiler lists in NUMBERS, but has none of {', '.join(unknown)}")
+    return {name.replace("_", "-"): ([*LIKELY.get(name, []), *words], [UNKNOWN_WORD]) if words else NUMBERS[name] for name, words in fields.items()}
 
 
 # Masks as regions: what shows key %j to query %i of batch entry %b.
@@ -346,10 +344,11 @@ def fixed_layouts(configuration):
 
 
 class Generator:
-    """Configuration number `index` of a seed, whatever was drawn before it, for one of the chips."""
+    """Configuration number `index` of a seed, whatever was drawn before it, for one of the chips, with some of the options of `schedule`."""
 
-    def __init__(self, seed, index, chips):
+    def __init__(self, seed, index, chips, schedule):
         self.chips = chips
+        self.schedule = schedule
         self.rng = random.Random(f"{seed}/{index}")
 
     def chance(self, percent):
@@ -399,7 +398,7 @@ class Generator:
             return tuple(options)
         if self.chance(40):
             return tuple(options + self.likely_schedule())
-        for name, (legal, illegal) in SCHEDULE.items():
+        for name, (legal, illegal) in self.schedule.items():
             if self.chance(30):
                 options.append(f"--{name}={self.rng.choice(illegal if self.chance(7) else legal)}")
         return tuple(options)
@@ -408,7 +407,7 @@ class Generator:
         """A whole schedule that most heads have room for."""
         heads = self.rng.choice([1, 1, 1, 2, 4])
         warps = self.rng.choice([1, 2, 3, 4, 8] if heads == 1 else [1, 2])
-        values = {name: self.rng.choice(legal) for name, (legal, _) in SCHEDULE.items()}
+        values = {name: self.rng.choice(legal) for name, (legal, _) in self.schedule.items()}
         is_unfused = values["softmax"] == "unfused"
         if is_unfused:
             heads = 1
@@ -416,7 +415,7 @@ class Generator:
             if values["query"] == "split":
                 values |= {"query": "shared", "query-steps": 0}
         # Heads and keys are not divided among warps at the same time.
-        parts = [1] + [n for n in SCHEDULE["key-warps"][0] if warps % n == 0]
+        parts = [1] + [n for n in self.schedule["key-warps"][0] if warps % n == 0]
         key_warps = self.rng.choice(parts) if heads == 1 and not is_unfused else 1
         if key_warps > 1 or values["softmax"] == "one_pass":
             values["key-splits"] = 1
@@ -431,7 +430,10 @@ class Generator:
                    "block-n": self.rng.choice([16, 32, 48, 64]), "num-stages": self.rng.choice([2, 2, 3, 4])}
         if self.chance(5):
             return self.likely_warpgroups()
-        values |= {"product": "warp", "output": "direct"}
+        # What mma.sync takes tiles for it reads from rows with a swizzle, and its warps copy for each other.
+        values |= {"product": "warp", "output": "direct", "exchange": "none"}
+        if values["copies"] == "producer":
+            values["copies"] = "async"
         if values["invariance"] == "batch":
             values |= {"row-max": "exact", "row-sum": "add", "softmax": "online", "key-splits": 1,
                        "split-count": "fixed"}
@@ -445,7 +447,22 @@ class Generator:
             values["overlap"] = "none"
         if values["row-max"] == "checked":
             values["row-max"] = "stale"
+        if self.chance(15):
+            values |= self.likely_plain(values, warps * heads)
         return [f"--{name}={value}" for name, value in values.items()]
+
+    def likely_plain(self, values, warps):
+        """What kernels of plain rows can be asked for, in the place of these values; tiles of threads are often too large."""
+        product = self.rng.choice(["wmma", "thread"])
+        row_max = values["row-max"] if values["row-max"] in ("exact", "stale") else "exact"
+        plain = {"product": product, "query": "shared", "query-steps": 0, "overlap": "none", "row-max": row_max, "row-sum": "add", "key-warps": 1,
+                 "softmax": "online" if values["softmax"] == "one_pass" or product == "thread" else values["softmax"],
+                 "block-m": (16 if product == "wmma" else 32) * (warps // values["head-group"]), "block-n": self.rng.choice([16, 32]),
+                 "exchange": self.rng.choice(["plain", "padded"] if product == "thread" else ["plain", "padded", "wide", "fragments"]),
+                 "copies": self.rng.choice(["async", "registers", "producer"])}
+        if values["split-keys"]:
+            plain["split-keys"] = 4 * plain["block-n"]
+        return plain | ({"copies": "registers"} if plain["softmax"] == "unfused" else {})
 
     def likely_warpgroups(self):
         """What kernels of warpgroups can be asked for; the head and the lengths often do not fit."""
@@ -742,8 +759,9 @@ def configurations(args, seed):
     end = time.monotonic() + 60 * args.minutes
     index = 0
     chips = compiler_lists.list_chips(args.compiler)
+    schedule = schedule_values(compiler_lists.list_schedule_fields(args.compiler))
     while index < args.count if args.count is not None else time.monotonic() < end:
-        yield Generator(seed, index, chips).draw()
+        yield Generator(seed, index, chips, schedule).draw()
         index += 1
 
 

@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Compiler/Explain.h"
-#include "flashcore/Analysis/OpenSizes.h"
-#include "flashcore/Analysis/ResourceModel.h"
+#include "flashcore/Schedule/OpenSizes.h"
+#include "flashcore/Schedule/ResourceModel.h"
 #include "flashcore/Target/Atoms.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"

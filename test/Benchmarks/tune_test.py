@@ -8,9 +8,9 @@ import json
 import os
 import pathlib
 import random
-import re
 import subprocess
 import tempfile
+import types
 import unittest
 
 from support import BENCHMARKS
@@ -30,6 +30,7 @@ from flashcore_benchmarks.tuning.search import Settings
 
 TOOLS = os.environ["FLASHCORE_TOOLS"]
 assert BENCHMARKS.is_dir()
+FIELDS = schedules.known_fields(Toolchain(TOOLS, "."))
 
 
 class ScriptedToolchain(Toolchain):
@@ -100,14 +101,23 @@ class SchedulesTest(unittest.TestCase):
         known = {field.name for field in schedules.known_fields(toolchain)}
         self.assertEqual({line.split()[0] for line in lines}, known)
 
-    def test_words_are_those_of_the_compiler(self):
-        help = Toolchain(TOOLS, ".").run("compile", ["--help"]).stdout
-        for field in schedules.FIELDS:
-            if isinstance(field.values[0], str):
-                *words, last = field.words
-                wanted = f": {', '.join(words)} or {last}\n"
-                line = re.search(rf"{field.option}=<value>.*\n", help)
-                self.assertTrue(line[0].endswith(wanted), line[0])
+    def test_names_no_field_that_the_compiler_lacks(self):
+        known = {field.name: field for field in FIELDS}
+        numbers = {n for n, f in known.items() if isinstance(f.values[0], int)}
+        self.assertEqual(set(schedules.NUMBERS), numbers)
+        self.assertLessEqual(set(schedules.FIXED), set(known))
+        for name, words in schedules.OTHERS.items():
+            self.assertEqual(known[name].others, words)
+            self.assertFalse(set(known[name].values) & set(words))
+
+    def test_a_number_without_values_is_an_error(self):
+        class Newer:
+            def run(self, *_):
+                line = "num_spins --num-spins number Spins per block"
+                return types.SimpleNamespace(stdout=line)
+
+        with self.assertRaisesRegex(UserError, "expects values of num_spins"):
+            schedules.known_fields(Newer())
 
     def test_options(self):
         given = {"block_m": 64, "grid_order": "head_fastest"}
@@ -125,12 +135,12 @@ class SchedulesTest(unittest.TestCase):
 
     def test_mutates_one_or_two_fields_by_a_step(self):
         rng = random.Random(1)
-        parent = {field.name: field.values[0] for field in schedules.FIELDS}
+        parent = {field.name: field.values[0] for field in FIELDS}
         parent |= {"query": "split", "query_steps": 1}
         parent |= {"grid_order": "head_fastest", "grid_heads": 4}
         changes = set()
         for _ in range(300):
-            child = schedules.mutate(rng, parent, schedules.FIELDS)
+            child = schedules.mutate(rng, parent, FIELDS)
             changed = [name for name in child if child[name] != parent[name]]
             if child["query"] != "split":
                 self.assertEqual(child["query_steps"], 0)
@@ -139,24 +149,24 @@ class SchedulesTest(unittest.TestCase):
                 self.assertEqual(child["grid_heads"], 0)
                 changed.remove("grid_heads")
             self.assertIn(len(changed), (1, 2))
-            for field in schedules.FIELDS:
+            for field in FIELDS:
                 if field.name in changed:
                     self.assertIn(
                         child[field.name],
                         field.neighbours(parent[field.name]),
                     )
             changes.update(changed)
-        searched = [f for f in schedules.FIELDS if not f.is_fixed]
+        searched = [f for f in FIELDS if not f.is_fixed]
         self.assertEqual(changes, {field.name for field in searched})
 
     def test_no_search_changes_a_promise(self):
         rng = random.Random(1)
-        parent = {field.name: field.values[0] for field in schedules.FIELDS}
+        parent = {field.name: field.values[0] for field in FIELDS}
         for change in (schedules.draw, schedules.mutate):
             for promise in ("none", "batch"):
                 parent["invariance"] = promise
                 for _ in range(100):
-                    child = change(rng, parent, schedules.FIELDS)
+                    child = change(rng, parent, FIELDS)
                     self.assertEqual(child["invariance"], promise)
 
     def test_proposes_new_ones_only(self):

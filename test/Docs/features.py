@@ -44,6 +44,20 @@ def check_schedule():
         yield "expects WarpRoles.cpp to ask the schedule for the launch, but it does not: this check finds nothing"
 
 
-errors = [*check_lists((ROOT / "docs/AddingAFeature.md").read_text()), *check_layers(), *check_schedule()]
+def check_schedules():
+    """What chooses schedules stands on what analyses tiles, never the other way, in files that are read at once."""
+    for folder in ("lib/Analysis", "include/flashcore/Analysis"):
+        for path in sorted((ROOT / folder).iterdir()):
+            if found := re.search(r"flashcore/Schedule/\w+", path.read_text()):
+                yield f"{path.relative_to(ROOT)}: knows {found[0]}, which is above it"
+    files = sorted((ROOT / "lib/Schedule").glob("*.cpp"))
+    if not files:
+        yield "expects files in lib/Schedule, but got none"
+    for path in files:
+        if (lines := len(path.read_text().splitlines())) > 500:
+            yield f"{path.relative_to(ROOT)}: expects at most 500 lines, but got {lines}"
+
+
+errors = [*check_lists((ROOT / "docs/AddingAFeature.md").read_text()), *check_layers(), *check_schedule(), *check_schedules()]
 print("\n".join(errors))
 sys.exit(1 if errors else 0)

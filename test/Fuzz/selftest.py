@@ -25,23 +25,26 @@ opt = load("fuzz-opt")
 # The compiler is the one argument.
 COMPILER = sys.argv.pop(1)
 CHIPS = fuzz.compiler_lists.list_chips(COMPILER)
-DRAWN = [fuzz.Generator(1, index, CHIPS).draw() for index in range(1500)]
+FIELDS = fuzz.compiler_lists.list_schedule_fields(COMPILER)
+SCHEDULE = fuzz.schedule_values(FIELDS)
+DRAWN = [fuzz.Generator(1, index, CHIPS, SCHEDULE).draw() for index in range(1500)]
 
 
 class GeneratorTest(unittest.TestCase):
     def test_is_deterministic(self):
         for index in (0, 7, 1499):
-            self.assertEqual(fuzz.Generator(1, index, CHIPS).draw(), DRAWN[index])
-        self.assertNotEqual(fuzz.Generator(2, 7, CHIPS).draw(), DRAWN[7])
+            self.assertEqual(fuzz.Generator(1, index, CHIPS, SCHEDULE).draw(), DRAWN[index])
+        self.assertNotEqual(fuzz.Generator(2, 7, CHIPS, SCHEDULE).draw(), DRAWN[7])
 
-    def test_knows_every_field_of_a_schedule(self):
-        reference = load("reference-docs")
-        words = {name: set(legal) for name, (legal, _) in fuzz.SCHEDULE.items() if isinstance(legal[0], str)}
-        fields = dict(reference.schedule_options())
-        self.assertEqual(set(fuzz.SCHEDULE), set(fields))
-        for name, legal in words.items():
-            listed = fields[name].partition(": ")[2].partition(";")[0]
-            self.assertEqual(legal, set(listed.replace(" or ", ", ").split(", ")))
+    def test_a_field_without_values_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "has none of num_spins$"):
+            fuzz.schedule_values(FIELDS | {"num_spins": (), "spin": ("left", "right")})
+        self.assertEqual(fuzz.schedule_values({"spin": ("left", "right")}), {"spin": (["left", "right"], ["other"])})
+
+    def test_names_no_field_that_is_not_there(self):
+        self.assertEqual(set(fuzz.NUMBERS), {name for name, words in FIELDS.items() if not words})
+        for name, likely in fuzz.LIKELY.items():
+            self.assertLessEqual(set(likely), set(FIELDS[name]), name)
 
     def test_spec_round_trips(self):
         for configuration in DRAWN:
@@ -78,10 +81,26 @@ class GeneratorTest(unittest.TestCase):
 
     def test_draws_every_option_legal_or_not(self):
         options = {option for c in DRAWN for option in c.options}
-        for name, (legal, illegal) in fuzz.SCHEDULE.items():
+        for name, (legal, illegal) in SCHEDULE.items():
             self.assertLessEqual({f"--{name}={value}" for value in legal}, options)
             self.assertTrue(options & {f"--{name}={value}" for value in illegal}, name)
         self.assertLessEqual({f"--chip={chip}" for chip in CHIPS}, options)
+
+    def test_draws_every_field_of_a_schedule(self):
+        # Asked of the compiler, not of what the fuzzer knows.
+        drawn = {option.partition("=")[::2] for c in DRAWN for option in c.options}
+        for name, words in FIELDS.items():
+            option = "--" + name.replace("_", "-")
+            values = {value for found, value in drawn if found == option}
+            self.assertLessEqual(set(words), values, name)
+            self.assertGreater(len(values), 2, name)
+
+    def test_whole_schedules_are_of_every_product(self):
+        whole = [dict(option.partition("=")[::2] for option in c.options) for c in DRAWN if len(c.options) >= len(FIELDS)]
+        products = {values["--product"] for values in whole}
+        self.assertLessEqual({"warp", "wmma", "thread"}, products)
+        for values in whole:
+            self.assertEqual(values["--exchange"] == "none", values["--product"] == "warp", values)
 
     def test_draws_every_kind_of_size(self):
         runs = [run for c in DRAWN for run in c.runs]

@@ -204,6 +204,11 @@ struct CommandLine {
       cl::desc("A schedule that has a name, such as scalar, +async or default "
                "(docs/Ladder.md), for what the other options leave open"),
       cl::value_desc("value"), cl::cat(schedule)};
+  Stored<bool> listScheduleFields{
+      "list-schedule-fields", cl::location(values.listScheduleFields),
+      cl::desc("Print the fields of a schedule, a line each, with the option "
+               "and the values of each, and stop"),
+      cl::cat(schedule)};
   Stored<bool> listSchedules{
       "list-schedules", cl::location(values.listSchedules),
       cl::desc("Print the schedules that have a name, a line each, and stop"),

@@ -30,7 +30,8 @@ struct Options {
   /// The attention to compile; empty for all.
   std::string function;
   bool noCubin = false;
-  bool listSchedules = false, listChips = false, listOperands = false;
+  bool listSchedules = false, listChips = false, listOperands = false,
+       listScheduleFields = false;
 
   /// Empty, or known and different, oldest first.
   std::vector<std::string> chips;

@@ -14,15 +14,17 @@
 
 #include "Options.h"
 #include "Phases.h"
-#include "flashcore/Analysis/NamedSchedules.h"
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Dialect/FCGPU/IR/Schedule.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
+#include "flashcore/Schedule/NamedSchedules.h"
 #include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/ErrorStream.h"
 #include "flashcore/Support/ToolInit.h"
 #include "flashcore/Target/Bundle.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -291,6 +293,22 @@ static ExitCode listOperands() {
   return Success;
 }
 
+/// What a field of a schedule may be: any number, or one of these words.
+template <typename Type> static std::string listValues() {
+  if constexpr (std::is_enum_v<Type>)
+    return llvm::join(fcgpu::getWords<Type>(), "|");
+  return "number";
+}
+
+/// Name, option and values are the first words of a line, which scripts read.
+static ExitCode listScheduleFields() {
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  llvm::outs() << llvm::formatv("{0,-16} {1,-18} {2} {3}\n", key, "--" option, \
+                                listValues<Type>(), text);
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+  return Success;
+}
+
 int flashcoreCompileMain(int argc, char **argv) {
   ToolInit init(argc, argv, "flashcore-compile");
   registerPassManagerCLOptions();
@@ -303,6 +321,8 @@ int flashcoreCompileMain(int argc, char **argv) {
     return listChips();
   if (options->listOperands)
     return listOperands();
+  if (options->listScheduleFields)
+    return listScheduleFields();
   std::string programPath = llvm::sys::fs::getMainExecutable(
       argv[0], reinterpret_cast<void *>(&runTool));
   return runTool(*options, programPath);

@@ -10,15 +10,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Analysis/MaskRegion.h"
-#include "flashcore/Analysis/AttentionProblem.h"
+#include "RegionFixture.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Parser/Parser.h"
-#include "gtest/gtest.h"
 
 #include <functional>
 #include <random>
@@ -27,45 +20,13 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-constexpr int64_t kQueries = 90, kKeys = 100;
-
-class MaskRegionTest : public ::testing::Test {
+class MaskRegionTest : public RegionFixture {
 protected:
-  MaskRegionTest() {
-    context
-        .loadDialect<FlashCoreDialect, arith::ArithDialect, func::FuncDialect,
-                     math::MathDialect, memref::MemRefDialect>();
-  }
-
-  /// An attention whose mask region is `body`, which yields %m, on sequences of
-  /// kQueries and kKeys, or of open lengths.
-  AttentionOp parse(const std::string &body, bool isOpen = false) {
-    std::string q = isOpen ? "?" : std::to_string(kQueries);
-    std::string k = isOpen ? "?" : std::to_string(kKeys);
-    std::string text = "!q = memref<1x2x" + q + "x64xf16>\n!k = memref<1x2x" +
-                       k +
-                       "x64xf16>\n"
-                       "func.func @f(%query: !q, %key: !k, %out: !q, %ids: "
-                       "memref<100xi32>) {\n"
-                       "flashcore.attention ins(%query, %key, %key : !q, !k, "
-                       "!k) outs(%out : !q) mask {\n"
-                       "^bb0(%s: f32, %b: index, %h: index, %q: index, %k: "
-                       "index):\n" +
-                       body + "flashcore.yield %m : i1\n}\nreturn\n}\n";
-    module = parseSourceString<ModuleOp>(text, &context);
-    EXPECT_TRUE(module) << text;
-    AttentionOp op;
-    module->walk([&](AttentionOp found) { op = found; });
-    return op;
-  }
-
   SmallVector<RegionBounds> read(const std::string &body) {
     symbols.clear();
     return getRegionRanges(parse(body).getMaskRegion(), symbols);
   }
 
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
   SmallVector<BoundSymbol> symbols;
 };
 
@@ -302,7 +263,7 @@ TEST_F(MaskRegionTest, BoundsOfRandomRegionsAreRight) {
   EXPECT_GT(numWithHoles, 50);
 }
 
-// What says the same as a clause is the same mask, and gets the same schedule.
+// What says the same as a clause is the same mask.
 TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
   const char *causal = "%c = arith.constant 10 : index\n"
                        "%x = arith.addi %q, %c : index\n"
@@ -311,10 +272,6 @@ TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
   EXPECT_EQ(mask.windowRight, 0);
   EXPECT_TRUE(mask.last.empty());
   EXPECT_FALSE(mask.hasOpaqueRegion);
-  AttentionProblem problem = AttentionProblem::get(parse(causal));
-  EXPECT_TRUE(problem.isCausal);
-  EXPECT_FALSE(problem.hasBias);
-  EXPECT_FALSE(problem.hasWindow);
 
   const char *window = "%c = arith.constant 10 : index\n"
                        "%x = arith.addi %q, %c : index\n"
@@ -337,49 +294,6 @@ TEST_F(MaskRegionTest, ClausesAndRegionsAreOneMask) {
       parse("%m = arith.cmpi sle, %k, %q : index\n", /*isOpen=*/true));
   EXPECT_TRUE(mask.isTopLeft);
   EXPECT_TRUE(mask.last.empty());
-}
-
-// A few operations a score take no registers worth mentioning; what depends on
-// the row alone is none of them.
-TEST_F(MaskRegionTest, LongRegions) {
-  std::string rest = "%c = arith.constant 7 : index\n"
-                     "%r0 = arith.remui %q, %c : index\n";
-  for (int i = 0; i < 9; ++i)
-    rest += "%r" + std::to_string(i + 1) + " = arith.addi %r" +
-            std::to_string(i) + ", %q : index\n";
-  std::string end = "%m = arith.cmpi ne, %k, %r9 : index\n";
-  AttentionProblem problem = AttentionProblem::get(parse(rest + end));
-  EXPECT_TRUE(problem.hasBias);
-  EXPECT_FALSE(problem.hasLongScores);
-  std::string long_;
-  for (size_t i = 0; i < rest.size(); ++i)
-    long_ += rest.compare(i, 2, "%q") == 0 ? (++i, std::string("%k"))
-                                           : std::string(1, rest[i]);
-  EXPECT_TRUE(AttentionProblem::get(parse(long_ + end)).hasLongScores);
-  const char *twoReads = "%x = memref.load %ids[%k] : memref<100xi32>\n"
-                         "%c = arith.constant 1 : index\n"
-                         "%l = arith.subi %k, %c : index\n"
-                         "%y = memref.load %ids[%l] : memref<100xi32>\n"
-                         "%m = arith.cmpi ne, %x, %y : i32\n";
-  EXPECT_TRUE(AttentionProblem::get(parse(twoReads)).hasLongScores);
-}
-
-// A region is what a clause is: a softcap by any name takes a special function,
-// and factors are not work.
-TEST_F(MaskRegionTest, SpecialFunctions) {
-  auto get = [&](const std::string &body) {
-    return AttentionProblem::get(
-        parse("%c = arith.constant 2.0 : f32\n" + body));
-  };
-  AttentionProblem problem = get("%t = math.tanh %s : f32\n"
-                                 "%m = arith.cmpf ogt, %t, %c : f32\n");
-  EXPECT_TRUE(problem.hasSpecials);
-  problem = get("%t = arith.divf %s, %c : f32\n"
-                "%m = arith.cmpf ogt, %t, %c : f32\n");
-  EXPECT_FALSE(problem.hasSpecials);
-  problem = get("%t = arith.divf %c, %s : f32\n"
-                "%m = arith.cmpf ogt, %t, %c : f32\n");
-  EXPECT_TRUE(problem.hasSpecials);
 }
 
 // What a batch entry says of itself is a number like others. Here the number

@@ -1,13 +1,19 @@
 """Schedules: the fields of #fcgpu.schedule and how to draw some.
 
-FIELDS is the one place that lists them. What is legal is not decided here: the
-compiler refuses what cannot work, and says why.
+The compiler lists them; here are the values to try of those that are numbers.
+What is legal is not decided here: the compiler refuses what cannot work, and
+says why.
 """
 
 import dataclasses
 import re
 
 from ..errors import UserError
+
+
+def option(name):
+    """The option of flashcore-compile for a field."""
+    return "--" + name.replace("_", "-")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +29,9 @@ class Field:
     others: tuple = ()
 
     @property
-    def words(self):
-        """All that the compiler knows."""
-        return self.values + self.others
-
-    @property
     def option(self):
         """Of flashcore-compile."""
-        return "--" + self.name.replace("_", "-")
+        return option(self.name)
 
     def neighbours(self, value):
         """The next smaller and larger number, or all other words."""
@@ -41,36 +42,30 @@ class Field:
         return smaller[-1:] + larger[:1]
 
 
-FIELDS = (
-    Field("block_m", (16, 32, 48, 64, 96, 128, 192, 256)),
-    Field("block_n", (16, 32, 48, 64, 80, 96, 128)),
-    Field("num_warps", (1, 2, 3, 4, 6, 8, 12, 16)),
-    Field("num_stages", (2, 3, 4, 5)),
-    Field("min_blocks", (1, 2, 3, 4)),
-    Field("query", ("registers", "shared", "split")),
-    Field("query_steps", (0, 1, 2, 3, 4, 6, 8, 10, 12, 14)),
-    Field("grid_order", ("query_fastest", "head_fastest")),
-    Field("grid_heads", (0, 4, 8, 16, 32, 64, 128, 1 << 20)),
-    Field("overlap", ("none", "qk", "pv")),
-    Field("row_max", ("exact", "stale", "folded", "checked")),
-    Field("row_sum", ("add", "mma")),
-    Field("head_group", (1, 2, 4, 8)),
-    Field("key_splits", (1, 2, 4, 8, 16, 32, 64, 128)),
-    Field("key_warps", (1, 2, 4, 8)),
-    Field("softmax", ("online", "one_pass"), others=("unfused",)),
-    Field("grid", ("full", "persistent")),
-    Field("product", ("warp", "warpgroup", "wmma", "thread")),
-    Field("output", ("direct", "bulk")),
-    Field("invariance", ("none", "batch"), is_fixed=True),
-    Field("split_keys", (0, 256, 512, 1024, 2048, 4096), is_fixed=True),
-    Field("split_count", ("fixed", "call"), is_fixed=True),
-    Field("expected_queries", (0, 1, 4, 16, 32), is_fixed=True),
-    Field("copies", ("async", "registers", "producer"), is_fixed=True),
-    Field(
-        "exchange",
-        ("none", "plain", "padded", "wide", "fragments"),
-        is_fixed=True,
-    ),
+# The values to try of fields that are numbers.
+NUMBERS = {
+    "block_m": (16, 32, 48, 64, 96, 128, 192, 256),
+    "block_n": (16, 32, 48, 64, 80, 96, 128),
+    "num_warps": (1, 2, 3, 4, 6, 8, 12, 16),
+    "num_stages": (2, 3, 4, 5),
+    "min_blocks": (1, 2, 3, 4),
+    "query_steps": (0, 1, 2, 3, 4, 6, 8, 10, 12, 14),
+    "grid_heads": (0, 4, 8, 16, 32, 64, 128, 1 << 20),
+    "head_group": (1, 2, 4, 8),
+    "key_splits": (1, 2, 4, 8, 16, 32, 64, 128),
+    "key_warps": (1, 2, 4, 8),
+    "split_keys": (0, 256, 512, 1024, 2048, 4096),
+    "expected_queries": (0, 1, 4, 16, 32),
+}
+# Words that no search takes, and fields that none changes.
+OTHERS = {"softmax": ("unfused",)}
+FIXED = (
+    "invariance",
+    "split_keys",
+    "split_count",
+    "expected_queries",
+    "copies",
+    "exchange",
 )
 
 
@@ -79,17 +74,28 @@ DIVIDING = ("head_group", "key_splits", "key_warps")
 
 
 def known_fields(toolchain):
-    """The fields that the compiler at hand has an option for."""
-    text = toolchain.run("compile", ["--help"]).stdout
-    return [f for f in FIELDS if re.search(rf"{f.option}(?![\w-])", text)]
+    """The fields that the compiler at hand lists, in its order."""
+    text = toolchain.run("compile", ["--list-schedule-fields"]).stdout
+    fields = []
+    for line in text.splitlines():
+        name, _, values, *_ = line.split()
+        others = OTHERS.get(name, ())
+        if values == "number":
+            if name not in NUMBERS:
+                raise UserError(
+                    f"expects values of {name}, which flashcore-compile "
+                    f"lists, in NUMBERS of {__name__}, but has none"
+                )
+            tried = NUMBERS[name]
+        else:
+            tried = tuple(w for w in values.split("|") if w not in others)
+        fields.append(Field(name, tried, name in FIXED, others))
+    return fields
 
 
 def options(schedule):
     """Of flashcore-compile, which forces every field."""
-    by_name = {field.name: field for field in FIELDS}
-    return [
-        f"{by_name[name].option}={value}" for name, value in schedule.items()
-    ]
+    return [f"{option(name)}={value}" for name, value in schedule.items()]
 
 
 def key(schedule):

@@ -12,8 +12,8 @@
 #ifndef FLASHCORE_COMPILER_EXPLAIN_H
 #define FLASHCORE_COMPILER_EXPLAIN_H
 
-#include "flashcore/Analysis/AttentionProblem.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "flashcore/Schedule/AttentionProblem.h"
 #include "flashcore/Target/Bundle.h"
 #include "llvm/Support/JSON.h"
 

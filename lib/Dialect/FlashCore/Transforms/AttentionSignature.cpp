@@ -9,13 +9,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
-#include "flashcore/Analysis/ResourceModel.h"
 #include "flashcore/Analysis/RowAccess.h"
-#include "flashcore/Analysis/ScheduleChoice.h"
-#include "flashcore/Analysis/ScoresChoice.h"
-#include "flashcore/Analysis/TileStaging.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "flashcore/Schedule/ResourceModel.h"
+#include "flashcore/Schedule/ScheduleChoice.h"
+#include "flashcore/Schedule/ScoresChoice.h"
+#include "flashcore/Schedule/TileStaging.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"

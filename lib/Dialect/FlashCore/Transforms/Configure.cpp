@@ -12,16 +12,16 @@
 
 #include "ScoreRegion.h"
 #include "SharedViews.h"
-#include "flashcore/Analysis/NamedSchedules.h"
-#include "flashcore/Analysis/OpenSizes.h"
-#include "flashcore/Analysis/ScheduleCheck.h"
-#include "flashcore/Analysis/ScoresChoice.h"
-#include "flashcore/Analysis/TuningFile.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "flashcore/Schedule/NamedSchedules.h"
+#include "flashcore/Schedule/OpenSizes.h"
+#include "flashcore/Schedule/ScheduleCheck.h"
+#include "flashcore/Schedule/ScoresChoice.h"
+#include "flashcore/Schedule/TuningFile.h"
 
 namespace mlir::flashcore {
 #define GEN_PASS_DEF_CONFIGUREPASS

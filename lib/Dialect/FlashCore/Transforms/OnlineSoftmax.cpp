@@ -12,8 +12,8 @@
 
 #include "ScoreRegion.h"
 #include "TileExpander.h"
-#include "flashcore/Analysis/ScheduleCheck.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
+#include "flashcore/Schedule/ScheduleCheck.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

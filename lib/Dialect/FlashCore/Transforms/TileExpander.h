@@ -20,7 +20,7 @@
 #include "RowPolicies.h"
 #include "ScoreRegion.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
-#include "flashcore/Analysis/TileStaging.h"
+#include "flashcore/Schedule/TileStaging.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"

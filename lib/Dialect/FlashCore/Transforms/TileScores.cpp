@@ -11,7 +11,7 @@
 
 #include "ScoreRegion.h"
 #include "TileExpander.h"
-#include "flashcore/Analysis/HiddenTiles.h"
+#include "flashcore/Schedule/HiddenTiles.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -90,6 +90,7 @@ complete -c flashcore -n '_shtab_flashcore_using compile' -l head-group -x -d 'Q
 complete -c flashcore -n '_shtab_flashcore_using compile' -l invariance -x -d 'What the bits of a row do not depend on: none or batch'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l key-splits -x -d 'Blocks that share the keys of a query tile'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l key-warps -x -d 'Warps that share query rows and divide the keys'
+complete -c flashcore -n '_shtab_flashcore_using compile' -l list-schedule-fields -d 'Print the fields of a schedule, a line each, with the option and the values of each, and stop'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l list-schedules -d 'Print the schedules that have a name, a line each, and stop'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l min-blocks -x -d 'Blocks an SM must hold at once'
 complete -c flashcore -n '_shtab_flashcore_using compile' -l num-stages -x -d 'Slots of the K and V rings'

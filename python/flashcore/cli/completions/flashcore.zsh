@@ -275,6 +275,7 @@ _shtab_flashcore_compile_options=(
   "--invariance[What the bits of a row do not depend on\: none or batch]:invariance:"
   "--key-splits[Blocks that share the keys of a query tile]:key_splits:"
   "--key-warps[Warps that share query rows and divide the keys]:key_warps:"
+  "--list-schedule-fields[Print the fields of a schedule, a line each, with the option and the values of each, and stop]"
   "--list-schedules[Print the schedules that have a name, a line each, and stop]"
   "--min-blocks[Blocks an SM must hold at once]:min_blocks:"
   "--num-stages[Slots of the K and V rings]:num_stages:"

@@ -374,7 +374,7 @@ def FCGPU_StagingAttr : FCGPU_Attr<"Staging", "staging"> {
     Stands as `fcgpu.staging` on each `vector.transfer_read` of a 16-bit tile, and
     on a `vector.transfer_write` of one that goes by way of a slot.
     Written by `flashcore-online-softmax` (the decision is
-    `Analysis/TileStaging`), obeyed by `flashcore-promote-shared`:
+    `Schedule/TileStaging`), obeyed by `flashcore-promote-shared`:
 
     * `copy`: who copies the tile, the `block` (then it is the same for all its
       warps) or each `warp` for itself. A warpgroup counts as one

@@ -7,8 +7,8 @@
 #ifndef FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H
 #define FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_PASSES_H
 
-#include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Schedule/ScheduleChoice.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
