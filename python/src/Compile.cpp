@@ -16,7 +16,6 @@
 #include <map>
 #include <string_view>
 
-
 using namespace flashcore::python;
 
 namespace {
@@ -186,8 +185,7 @@ static PyObject *relations(PyObject *, PyObject *) {
   {"needs", #FIRST, #SECOND, HINT},
 #define FLASHCORE_OPERANDS_APART(FIRST, SECOND, HINT)                          \
   {"apart", #FIRST, #SECOND, HINT},
-#define FLASHCORE_OPERANDS_LATER(FIRST, SECOND)                                \
-  {"later", #FIRST, #SECOND, ""},
+#define FLASHCORE_OPERANDS_LATER(FIRST, SECOND) {"later", #FIRST, #SECOND, ""},
 #include "flashcore/Operands.def"
   };
   Ref list(PyList_New(0));

@@ -117,13 +117,10 @@ class ProblemsTest(unittest.TestCase):
         # It survives a results file, and its kernel has it all.
         entry = {"problem": json.loads(json.dumps(results.describe(p)))}
         self.assertEqual(results.problem_of(entry), p)
-        text = p.mlir(toolchain.attention)
-        self.assertIn("!v = memref<1x2x512x32xf16>", text)
-        self.assertIn("!bias = memref<1x8x1x512xf32>", text)
-        self.assertIn(
-            "causal(top_left) window_left(64) scale(1.000000e-01) "
-            "softcap(3.000000e+01)",
-            text,
+        self.assertEqual(
+            p.text(toolchain.attention),
+            "b1 h8/2 s512x512 d64/32 f16 causal=top_left window=64,inf "
+            "scale=1.000000e-01 softcap=3.000000e+01 bias=1h1k:f32",
         )
 
 

@@ -43,7 +43,7 @@ class GivenTest(Folder):
             "B2 H4/2 S33x70 D64/32 causal top_left window=5,9 softcap=30 "
             "scale=0.25 bias=1h1k:f32",
         )
-        self.assertIn("strided<[8448, 64, 256, 1]>", p.mlir(None))
+        self.assertIn("strided<[8448, 64, 256, 1]>", p.text(None))
 
     def test_the_default_scale_is_none(self):
         first, second = self.load("--shape", "", "--shape", "h3 d80 s64")
@@ -57,7 +57,7 @@ class GivenTest(Folder):
         (p,) = self.load("--mlir", path)
         self.assertEqual(p.name, "my-attention")
         self.assertEqual(p.describe(), "B1 H2 S64x64 D64 causal")
-        self.assertEqual(p.mlir(None), path.read_text())
+        self.assertEqual(p.text(None), path.read_text())
 
     def region(self):
         path = self.folder / "region.mlir"

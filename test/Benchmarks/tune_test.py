@@ -94,9 +94,9 @@ class SchedulesTest(unittest.TestCase):
     def test_fields_are_those_of_the_compiler(self):
         """What --explain calls a choice is a field, and the other way round."""
         toolchain = Toolchain(TOOLS, ".")
-        mlir = problems.select(["reference-dense"])[0].mlir(attention)
-        arguments = ["-", "--emit=mlir", "--explain"]
-        text = toolchain.run("compile", arguments, input=mlir).stderr
+        words = problems.select(["reference-dense"])[0].text(attention)
+        arguments = ["--emit=mlir", "--explain"]
+        text = toolchain.run_compiler(words, arguments).stderr
         lines = text.split("\n  shared ")[0].splitlines()[1:]
         known = {field.name for field in schedules.known_fields(toolchain)}
         self.assertEqual({line.split()[0] for line in lines}, known)
@@ -334,11 +334,10 @@ class TuneTest(Folder):
     def check_file(self, path):
         """The compiler takes what was written, for this problem."""
         (entry,) = json.loads(path.read_text())["entries"]
-        arguments = ["-", "--explain", "-o", self.folder / "x.ptx"]
-        result = self.toolchain.run(
-            "compile",
+        arguments = ["--explain", "-o", self.folder / "x.ptx"]
+        result = self.toolchain.run_compiler(
+            self.problem.text(attention),
             [*arguments, f"--tuning-file={path}"],
-            input=self.problem.mlir(attention),
         )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("entries[0]       tuned on Model", result.stderr)
