@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Analysis/ScheduleChoice.h"
 #include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "flashcore/Schedule/ScheduleChoice.h"
 #include "flashcore/Target/TargetInfo.h"
 
 using namespace mlir;
