@@ -6,6 +6,7 @@ mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of th
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
@@ -68,16 +69,21 @@ ANGLES = _of_word("rotary")
 _RELATIONS = tuple(row for row in _core.relations() if row[1] in CLAUSES and row[2] in CLAUSES)
 
 
-def words_of(names: Sequence[str]) -> Tuple[str, ...]:
+@functools.lru_cache(maxsize=1024)
+def words_of(names: Tuple[str, ...]) -> Tuple[str, ...]:
     """Those of ``--shape`` for such arguments, but for words with a field of their own."""
     words = dict.fromkeys(CLAUSES[name].word for name in names)
     return tuple(word for word in words if word not in Problem.__dataclass_fields__)
 
 
-def expect_pairs(beside: Beside) -> None:
-    """Says where a sequence has rows of queries and none of keys, and what comes together."""
+@functools.lru_cache(maxsize=1024)
+def expect_pairs(names: Tuple[str, ...]) -> None:
+    """Says where a sequence has rows of queries and none of keys, and what comes together.
+
+    names: of the arguments that are given. Those without a fault are not looked at again.
+    """
     for kind, first, second, hint in _RELATIONS:
-        has_first, has_second = first in beside, second in beside
+        has_first, has_second = first in names, second in names
         if kind == "together" and has_first != has_second:
             given = first if has_first else second
             raise ValueError(f"expects {first} and {second} together, but got {given} alone")
@@ -85,18 +91,18 @@ def expect_pairs(beside: Beside) -> None:
             raise ValueError(f"expects {second} with {first}, but got None: {hint}")
         if kind == "apart" and has_first and has_second and first not in LISTS:
             raise ValueError(f"expects no {first} with {second}, but got both: {hint}")
-    _expect_sequences(beside)
+    _expect_sequences(names)
 
 
-def _expect_sequences(beside: Beside) -> None:
-    has_q, has_k = "cu_seqlens_q" in beside, "cu_seqlens_k" in beside
-    if "page_table" in beside:
+def _expect_sequences(names: Tuple[str, ...]) -> None:
+    has_q, has_k = "cu_seqlens_q" in names, "cu_seqlens_k" in names
+    if "page_table" in names:
         if has_k:
             raise ValueError(
                 "expects no cu_seqlens_k with page_table, but got one: pass how many keys each "
                 "sequence has as seqused_k"
             )
-        if has_q and "seqused_k" not in beside:
+        if has_q and "seqused_k" not in names:
             raise ValueError(
                 "expects seqused_k with page_table and cu_seqlens_q, but got None: it says how "
                 "many keys each sequence has"

@@ -31,7 +31,7 @@ def run(
     stream: Any,
 ) -> Any:
     """Traces the functions, at each call: what they read may have changed."""
-    expect_pairs(beside)
+    expect_pairs(tuple(beside))
     if options.scores:
         _expect_rectangle(beside, out)
     if options.blocks:

@@ -122,8 +122,8 @@ def _describe(launch, bundle, sizes, places, name, earlier):
                   2 * places["k"][0][2], 2 * sizes["head_dim"], inputs)
 
 
-def compile_launch(compiler, directory, name, source, options=(), assemble=False,
-                   **launch):
+def compile_launch(compiler, directory, name, source, options=(),
+                   assemble=False, **launch):
     """Compiles `source`, a module or words of --shape, to `directory`/`name`.fcb;
     how to launch its attention kernel."""
     bundle = pathlib.Path(directory) / f"{name}.fcb"
