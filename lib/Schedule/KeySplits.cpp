@@ -72,8 +72,8 @@ static double getTail(int64_t blocks, const TargetInfo &target) {
 }
 
 int64_t mlir::flashcore::chooseKeySplitsOfWarps(const AttentionProblem &problem,
-                                         const TargetInfo &target,
-                                         const ScheduleChoice &choice) {
+                                                const TargetInfo &target,
+                                                const ScheduleChoice &choice) {
   constexpr int64_t maxExtraSplits = 3;
   constexpr double shortTail = 0.05;
   // Of any grid.

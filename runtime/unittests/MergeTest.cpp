@@ -24,8 +24,12 @@ json tensor(const char *name, const char *role, const char *dtype,
             std::vector<std::string> axes) {
   std::vector<json> strides(axes.size());
   strides.back() = 1;
-  return {{"name", name},       {"role", role},       {"dtype", dtype},
-          {"axes", axes},       {"strides", strides}, {"offset", 0},
+  return {{"name", name},
+          {"role", role},
+          {"dtype", dtype},
+          {"axes", axes},
+          {"strides", strides},
+          {"offset", 0},
           {"alignment", std::string_view(dtype) == "f32" ? 4 : 16}};
 }
 
@@ -134,9 +138,9 @@ TEST(MergeTest, computesTheFormula) {
   EXPECT_DOUBLE_EQ(merged.o[4 * 16], (1 + 3 * ratio) / (2 + ratio));
   EXPECT_EQ(merged.o.back(), 0);
   EXPECT_EQ(merged.lse.back(), 2000);
-  MergeResult rounded = computeMergeYardstick({&outputs, &lses, &sinks},
-                                              DType::F16);
+  MergeResult rounded =
+      computeMergeYardstick({&outputs, &lses, &sinks}, DType::F16);
   EXPECT_NEAR(rounded.o[0], (1 + 3 * ratio) / (1 + ratio), 2e-3);
-  EXPECT_EQ(rounded.o[0], infoOf(DType::F16).load(
-                              infoOf(DType::F16).round(rounded.o[0])));
+  EXPECT_EQ(rounded.o[0],
+            infoOf(DType::F16).load(infoOf(DType::F16).round(rounded.o[0])));
 }

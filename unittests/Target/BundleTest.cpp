@@ -33,20 +33,19 @@ constexpr llvm::StringLiteral kKernel = R"({
   arguments = [{kind = "pointer", tensor = "q"}, {dim = "seqlen_k", kind = "size"},
                {axis = 2 : i64, kind = "stride", tensor = "q"},
                {kind = "offset", tensor = "q"}],
-  causal = "top_left",
-  dims = {batch = 1 : i64, head_dim = 64 : i64, seqlen_k},
-  grid = [{dim = "seqlen_q", tile = 32 : i64}],
+  attributes = {causal = "top_left", softcap,
+                softmax_scale = 1.250000e-01 : f32, window_left = 0 : i64,
+                window_right},
+  grid = "seqlen_q ceildiv 32",
+  op = "attention",
   shared_memory = 4096 : i64,
-  softcap,
-  softmax_scale = 1.250000e-01 : f32,
+  sizes = {batch = 1 : i64, head_dim = 64 : i64, seqlen_k},
   tensors = [{alignment = 16 : i64, axes = ["batch", "seqlen_q"], dtype = bf16,
               name = "q", offset, role = "input", strides = [64 : i64, unit]},
              {alignment = 2 : i64, axes = ["1", "seqlen_k"], dtype = f16,
               name = "bias", offset = 0 : i64, role = "input",
               strides = [64 : i64, 1 : i64]}],
-  threads = 96 : i64,
-  window_left = 0 : i64,
-  window_right
+  threads = 96 : i64
 })";
 
 class Bundle : public testing::Test {
@@ -148,7 +147,7 @@ TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
   EXPECT_FALSE(comment.contains('\n'));
   json::Object expected;
   for (llvm::StringRef key :
-       {"version", "attention", "tensors", "workspace", "kernels"})
+       {"version", "ops", "sizes", "tensors", "values", "workspace", "kernels"})
     expected[key] = *manifest.get(key);
   EXPECT_EQ(normalizeText(comment), normalize(std::move(expected)));
   EXPECT_EQ(getLaunchComment({}), "");
@@ -157,26 +156,33 @@ TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
 TEST_F(Bundle, NamesFormatVersionAndChip) {
   json::Object manifest = writeAndReadManifest();
   EXPECT_EQ(manifest.getString("format"), "flashcore-bundle");
-  EXPECT_EQ(manifest.getInteger("version"), 10);
+  EXPECT_EQ(manifest.getInteger("version"), 11);
   EXPECT_EQ(writeAndReadVariant().getString("chip"), "sm_89");
 }
 
 TEST_F(Bundle, DescribesTheAttention) {
   json::Object manifest = writeAndReadManifest();
-  EXPECT_EQ(normalize(manifest["attention"]),
-            normalizeText(R"({"softmax_scale": 0.125, "causal": "top_left",
-                      "window_left": 0, "window_right": null, "softcap": null,
-                      "dims": {"batch": 1, "head_dim": 64,
-                               "seqlen_k": null}})"));
+  EXPECT_EQ(normalize(manifest["ops"]),
+            normalizeText(R"([{"op": "attention", "attributes": {
+                      "softmax_scale": 0.125, "causal": "top_left",
+                      "window_left": 0, "window_right": null,
+                      "softcap": null}}])"));
+  EXPECT_EQ(normalize(manifest["sizes"]),
+            normalizeText(R"({"batch": 1, "head_dim": 64, "seqlen_k": null})"));
 }
 
 TEST_F(Bundle, DescribesAFeatureThatIsUsed) {
   mlir::NamedAttrList kernel(variant().kernels[0].description);
   mlir::Builder builder(&context);
-  kernel.set("softcap", builder.getF32FloatAttr(30.5f));
-  kernel.set("window_right", builder.getI64IntegerAttr(17));
+  mlir::NamedAttrList attributes(
+      llvm::cast<mlir::DictionaryAttr>(kernel.get("attributes")));
+  attributes.set("softcap", builder.getF32FloatAttr(30.5f));
+  attributes.set("window_right", builder.getI64IntegerAttr(17));
+  kernel.set("attributes", attributes.getDictionary(&context));
   variant().kernels[0].description = kernel.getDictionary(&context);
-  json::Object attention = *writeAndReadManifest().getObject("attention");
+  json::Object manifest = writeAndReadManifest();
+  json::Object &attention =
+      *(*manifest.getArray("ops"))[0].getAsObject()->getObject("attributes");
   EXPECT_EQ(attention.getNumber("softcap"), 30.5);
   EXPECT_EQ(attention.getInteger("window_right"), 17);
 }
@@ -197,7 +203,7 @@ TEST_F(Bundle, DescribesTheKernel) {
   json::Object written = writeAndReadVariant();
   EXPECT_EQ(normalize(written["kernels"]),
             normalizeText(R"([{"name": "attention", "block": [96, 1, 1],
-                       "grid": [[{"dim": "seqlen_q", "tile": 32}], [], []],
+                       "grid": ["seqlen_q ceildiv 32", "1", "1"],
                        "dynamic_shared_memory": 4096,
                        "arguments": [
                          {"kind": "pointer", "tensor": "q"},
@@ -223,29 +229,34 @@ TEST_F(Bundle, DescribesTensorMaps) {
 
 TEST_F(Bundle, HasNoWorkspace) {
   json::Object written = writeAndReadVariant();
-  EXPECT_EQ(normalize(written["workspace"]), normalizeText(R"({"bytes": []})"));
+  EXPECT_EQ(normalize(written["workspace"]), "[]");
 }
 
 TEST_F(Bundle, ListsKernelsInOrderAndTheirWorkspace) {
   mlir::NamedAttrList kernel(variant().kernels[0].description);
-  kernel.set("workspace", mlir::parseAttribute(R"([{bytes = 12 : i64,
-      factors = [{dim = "batch", tile = 1 : i64}]}])",
-                                               &context));
+  kernel.set("workspace", mlir::parseAttribute(R"(["batch * 12"])", &context));
+  kernel.set("when", mlir::parseAttribute(R"("batch <= 4")", &context));
+  kernel.set("values",
+             mlir::parseAttribute(R"([{is = "batch * 2", name = "pairs"}])",
+                                  &context));
   variant().kernels[0].description = kernel.getDictionary(&context);
   variant().kernels.push_back({"merge", parse(R"({
       arguments = [{kind = "pointer", tensor = "workspace"}],
-      grid = [{dim = "batch", tile = 1 : i64}, {count = 3 : i64}],
+      grid = "batch * 3",
       shared_memory = 0 : i64, threads = 16 : i64})")});
   json::Object written = writeAndReadVariant();
-  EXPECT_EQ(normalize(written["workspace"]), normalizeText(R"({"bytes": [
-      {"bytes": 12, "factors": [{"dim": "batch", "tile": 1}]}]})"));
+  EXPECT_EQ(
+      normalize(written["workspace"]),
+      normalizeText(R"([{"bytes": "batch * 12", "when": "batch <= 4"}])"));
+  EXPECT_EQ(normalize(written["values"]),
+            normalizeText(R"([{"name": "pairs", "is": "batch * 2"}])"));
   const json::Array &kernels = *written.getArray("kernels");
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(kernels[0].getAsObject()->getString("name"), "attention");
+  EXPECT_EQ(kernels[0].getAsObject()->getString("when"), "batch <= 4");
   EXPECT_EQ(normalize(kernels[1]),
             normalizeText(R"({"name": "merge", "block": [16, 1, 1],
-                       "grid": [[{"dim": "batch", "tile": 1}, {"count": 3}],
-                                [], []],
+                       "grid": ["batch * 3", "1", "1"],
                        "dynamic_shared_memory": 0,
                        "arguments": [
                          {"kind": "pointer", "tensor": "workspace"}],

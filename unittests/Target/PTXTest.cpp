@@ -126,10 +126,12 @@ TEST(PTXTest, knowsMasksOfOneKey) {
   MLIRContext context;
   Builder b(&context);
   auto sees = [&](const char *causal, int64_t left, int64_t right) {
-    return seesOneKey(b.getDictionaryAttr(
+    DictionaryAttr attributes = b.getDictionaryAttr(
         {b.getNamedAttr("causal", b.getStringAttr(causal)),
          b.getNamedAttr("window_left", b.getI64IntegerAttr(left)),
-         b.getNamedAttr("window_right", b.getI64IntegerAttr(right))}));
+         b.getNamedAttr("window_right", b.getI64IntegerAttr(right))});
+    return seesOneKey(
+        b.getDictionaryAttr(b.getNamedAttr("attributes", attributes)));
   };
   int64_t open = ShapedType::kDynamic;
   EXPECT_TRUE(sees("bottom_right", 0, open));

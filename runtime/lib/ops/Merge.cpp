@@ -23,7 +23,8 @@ public:
 
 private:
   T outputAt(int64_t index) const {
-    return static_cast<T>(inputs.outputs->load(inputs.outputs->position(index)));
+    return static_cast<T>(
+        inputs.outputs->load(inputs.outputs->position(index)));
   }
   T lseAt(int64_t index) const {
     return static_cast<T>(inputs.lses->load(inputs.lses->position(index)));

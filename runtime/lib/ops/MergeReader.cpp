@@ -56,8 +56,8 @@ void flashcore::readMerge(Bundle &, JsonReader &, Field attributes,
 static void checkTensor(const MergeTensor &expected, const TensorSpec &tensor,
                         Field field) {
   if (tensor.role != expected.role)
-    field["role"].refuse(
-        expected.role == TensorSpec::Role::Output ? "'output'" : "'input'");
+    field["role"].refuse(expected.role == TensorSpec::Role::Output ? "'output'"
+                                                                   : "'input'");
   if (expected.isF32 && tensor.dtype != DType::F32)
     field["dtype"].refuse("'f32'");
   if (!expected.isF32 && !isReal(tensor.dtype))
