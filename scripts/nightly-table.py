@@ -32,7 +32,9 @@ def commit():
 
 
 def row(args):
-    said = re.sub(r"\s+", " ", " · ".join(line.strip() for line in args.summary.splitlines())).replace("|", "\\|")
+    # Findings name files by their place on the machine that ran the step.
+    summary = args.summary.replace(f"{ROOT}/", "")
+    said = re.sub(r"\s+", " ", " · ".join(line.strip() for line in summary.splitlines())).replace("|", "\\|")
     said = said if len(said) <= LONGEST else said[:LONGEST] + " ..."
     cells = [args.step, args.what, datetime.date.today().isoformat(), args.commit, f"{args.seconds / 60:.1f}", args.result, said]
     return f"| {' | '.join(cells)} |\n"
