@@ -32,7 +32,7 @@ bool flashcore::isOfLetters(std::string_view text, std::string_view others) {
   });
 }
 
-std::string flashcore::readText(Field field) {
+std::string flashcore::readText(const Field &field) {
   std::string text = field.string();
   if (std::any_of(text.begin(), text.end(),
                   [](unsigned char c) { return c < 0x20 || c >= 0x7f; }))
@@ -40,14 +40,14 @@ std::string flashcore::readText(Field field) {
   return text;
 }
 
-std::string flashcore::readName(Field field) {
+std::string flashcore::readName(const Field &field) {
   std::string name = field.string();
   if (name.empty() || !isOfLetters(name, "_$%"))
     field.refuse("a name of letters, digits, '_', '$' and '%'");
   return name;
 }
 
-Chip flashcore::readChip(Field field) {
+Chip flashcore::readChip(const Field &field) {
   StatusOr<Chip> chip = parseChip(field.string());
   if (chip.ok())
     return *chip;
@@ -55,14 +55,14 @@ Chip flashcore::readChip(Field field) {
   return {};
 }
 
-void flashcore::expectOnly(Field field,
+void flashcore::expectOnly(const Field &field,
                            std::initializer_list<std::string_view> known) {
   for (const std::string &key : field.keys())
     if (std::find(known.begin(), known.end(), key) == known.end())
       return field.refuseKey(key);
 }
 
-static DType readDType(Field field) {
+static DType readDType(const Field &field) {
   std::vector<std::pair<std::string_view, DType>> choices;
   for (const DTypeInfo &info : DTypes)
     choices.emplace_back(info.name, info.dtype);
@@ -81,7 +81,7 @@ template <typename Map> static std::string listKeys(const Map &map) {
 // Sizes and expressions
 //===----------------------------------------------------------------------===//
 
-void ProgramReader::readSizes(Field field) {
+void ProgramReader::readSizes(const Field &field) {
   for (const std::string &name : field.keys()) {
     if (name.empty() || !isOfLetters(name, "_$%"))
       return field.refuse("an object whose keys are names of letters, digits, "
@@ -111,7 +111,7 @@ std::string ProgramReader::listNumbers() const {
   return names;
 }
 
-std::string ProgramReader::readSizeName(Field field) {
+std::string ProgramReader::readSizeName(const Field &field) {
   std::string name = field.string();
   if (!isNumber(name))
     field.refuse("the name of a size in 'sizes' or 'values' (" + listNumbers() +
@@ -119,13 +119,13 @@ std::string ProgramReader::readSizeName(Field field) {
   return name;
 }
 
-std::string ProgramReader::readAxis(Field field) {
+std::string ProgramReader::readAxis(const Field &field) {
   return field.isString() && field.string() == BroadcastAxis
              ? std::string(BroadcastAxis)
              : readSizeName(field);
 }
 
-Expression ProgramReader::readExpression(Field field, bool ofGrid) {
+Expression ProgramReader::readExpression(const Field &field, bool ofGrid) {
   std::string text = field.string();
   if (!reader.ok())
     return {};
@@ -142,13 +142,13 @@ Expression ProgramReader::readExpression(Field field, bool ofGrid) {
 }
 
 /// Of an object that may be for some calls only.
-std::optional<Expression> ProgramReader::readCondition(Field field) {
+std::optional<Expression> ProgramReader::readCondition(const Field &field) {
   if (!field.has("when"))
     return std::nullopt;
   return readExpression(field["when"]);
 }
 
-void ProgramReader::readValue(Field field) {
+void ProgramReader::readValue(const Field &field) {
   expectOnly(field, {"name", "is"});
   std::string name = readName(field["name"]);
   bool isReserved =
@@ -164,7 +164,7 @@ void ProgramReader::readValue(Field field) {
 // Tensors and arguments
 //===----------------------------------------------------------------------===//
 
-std::string ProgramReader::readTensorName(Field field, bool allowWorkspace) {
+std::string ProgramReader::readTensorName(const Field &field, bool allowWorkspace) {
   std::string name = field.string();
   if (program.findTensor(name) || (allowWorkspace && name == WorkspaceName))
     return name;
@@ -175,7 +175,7 @@ std::string ProgramReader::readTensorName(Field field, bool allowWorkspace) {
   return name;
 }
 
-TensorSpec ProgramReader::readTensor(Field field) {
+TensorSpec ProgramReader::readTensor(const Field &field) {
   expectOnly(field, {"name", "role", "dtype", "axes", "strides", "offset",
                      "alignment"});
   TensorSpec tensor;
@@ -187,9 +187,9 @@ TensorSpec ProgramReader::readTensor(Field field) {
                       {"output", TensorSpec::Role::Output},
                       {"updated", TensorSpec::Role::Updated}});
   tensor.dtype = readDType(field["dtype"]);
-  for (Field axis : field["axes"].elements())
+  for (const Field &axis : field["axes"].elements())
     tensor.axes.push_back(readAxis(axis));
-  for (Field stride : field["strides"].elements())
+  for (const Field &stride : field["strides"].elements())
     tensor.strides.push_back(stride.integerOrNull());
   if (tensor.strides.size() != tensor.axes.size())
     field["strides"].refuse("an array of " +
@@ -205,7 +205,7 @@ TensorSpec ProgramReader::readTensor(Field field) {
   return tensor;
 }
 
-ArgumentSpec ProgramReader::readArgument(Field field) {
+ArgumentSpec ProgramReader::readArgument(const Field &field) {
   using Kind = ArgumentSpec::Kind;
   expectOnly(field, {"kind", "dim", "tensor", "axis", "box", "swizzle",
                      "ragged", "group", "copy_of", "row"});
@@ -236,7 +236,7 @@ ArgumentSpec ProgramReader::readArgument(Field field) {
 }
 
 /// What is said of a copy that begins the workspace.
-void ProgramReader::readCopy(ArgumentSpec &argument, Field field) {
+void ProgramReader::readCopy(ArgumentSpec &argument, const Field &field) {
   using Kind = ArgumentSpec::Kind;
   if (argument.kind != Kind::Pointer && argument.kind != Kind::TensorMap)
     return field["kind"].refuse("'pointer' or 'tensor_map' beside 'copy_of'");
@@ -257,7 +257,7 @@ void ProgramReader::readCopy(ArgumentSpec &argument, Field field) {
 
 /// What is said of a map whose axes are those of groups of panels; false for
 /// what no such map has.
-bool ProgramReader::readGroup(ArgumentSpec &argument, Field field,
+bool ProgramReader::readGroup(ArgumentSpec &argument, const Field &field,
                               const TensorSpec &tensor) {
   constexpr size_t axes = 4, rowAxis = 2;
   argument.group = field["group"].integer(1, 256);
@@ -270,7 +270,7 @@ bool ProgramReader::readGroup(ArgumentSpec &argument, Field field,
 }
 
 /// What cuTensorMapEncodeTiled demands, as far as the manifest fixes it.
-void ProgramReader::readTensorMap(ArgumentSpec &argument, Field field) {
+void ProgramReader::readTensorMap(ArgumentSpec &argument, const Field &field) {
   bool isCopy = !argument.copyOf.empty();
   if (!isCopy && argument.tensor == WorkspaceName)
     return field["tensor"].refuse("the name of a tensor");
@@ -305,7 +305,7 @@ void ProgramReader::readTensorMap(ArgumentSpec &argument, Field field) {
         "an array of " + std::to_string(rank) + " elements, one an axis of " +
         (argument.group ? "groups of '" : "'") + tensor.name + "'" +
         (argument.raggedAxis && !argument.group ? " and one in front" : ""));
-  for (Field side : box)
+  for (const Field &side : box)
     argument.box.push_back(static_cast<uint32_t>(side.integer(1, 256)));
   int64_t swizzle = field["swizzle"].integer(0, 128);
   if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128)
@@ -328,7 +328,7 @@ void ProgramReader::readTensorMap(ArgumentSpec &argument, Field field) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-static KernelResources readResources(Field field) {
+static KernelResources readResources(const Field &field) {
   expectOnly(field, {"chip", "registers", "spill_stores", "spill_loads",
                      "static_shared_memory"});
   return {readChip(field["chip"]), field["registers"].integer(0, maxRegisters),
@@ -337,7 +337,7 @@ static KernelResources readResources(Field field) {
           field["static_shared_memory"].integer(0, maxSharedBytes)};
 }
 
-KernelSpec ProgramReader::readKernel(Field field) {
+KernelSpec ProgramReader::readKernel(const Field &field) {
   expectOnly(field, {"name", "when", "block", "grid", "dynamic_shared_memory",
                      "arguments", "resources"});
   KernelSpec kernel;
@@ -357,33 +357,33 @@ KernelSpec ProgramReader::readKernel(Field field) {
   }
   kernel.dynamicSharedMemory =
       field["dynamic_shared_memory"].integer(0, maxSharedBytes);
-  for (Field argument : field["arguments"].elements())
+  for (const Field &argument : field["arguments"].elements())
     kernel.arguments.push_back(readArgument(argument));
   if (field.has("resources") && !field["resources"].isNull())
     kernel.resources = readResources(field["resources"]);
   return kernel;
 }
 
-void ProgramReader::readTensors(Field field) {
-  for (Field tensor : field.elements())
+void ProgramReader::readTensors(const Field &field) {
+  for (const Field &tensor : field.elements())
     program.tensors.push_back(readTensor(tensor));
 }
 
-void ProgramReader::readLaunch(Field field) {
-  for (Field value : field["values"].elements())
+void ProgramReader::readLaunch(const Field &field) {
+  for (const Field &value : field["values"].elements())
     readValue(value);
-  for (Field term : field["workspace"].elements()) {
+  for (const Field &term : field["workspace"].elements()) {
     expectOnly(term, {"bytes", "when"});
     Expression bytes = readExpression(term["bytes"]);
     program.workspace.push_back({std::move(bytes), readCondition(term)});
   }
-  for (Field kernel : field["kernels"].elements())
+  for (const Field &kernel : field["kernels"].elements())
     program.kernels.push_back(readKernel(kernel));
   if (program.kernels.empty())
     field["kernels"].refuse("an array of at least one kernel");
 }
 
-HostProgram flashcore::readLaunchComment(JsonReader &reader, Field root,
+HostProgram flashcore::readLaunchComment(JsonReader &reader, const Field &root,
                                          std::string &op) {
   HostProgram program;
   if (root["version"].integer() != ManifestVersion)

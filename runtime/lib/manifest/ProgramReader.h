@@ -25,7 +25,7 @@ inline constexpr int64_t ManifestVersion = 11;
 
 /// A text that is one of a few, mapped to its value.
 template <typename T>
-T readChoice(JsonReader::Field field,
+T readChoice(const JsonReader::Field &field,
              const std::vector<std::pair<std::string_view, T>> &choices) {
   std::string text = field.string(), expected;
   for (const auto &[name, value] : choices) {
@@ -40,12 +40,12 @@ T readChoice(JsonReader::Field field,
 /// Whether `text` is of letters, digits and `others`.
 bool isOfLetters(std::string_view text, std::string_view others);
 /// Text that tools print as it is.
-std::string readText(JsonReader::Field field);
+std::string readText(const JsonReader::Field &field);
 /// The name of a kernel, tensor or size.
-std::string readName(JsonReader::Field field);
-Chip readChip(JsonReader::Field field);
+std::string readName(const JsonReader::Field &field);
+Chip readChip(const JsonReader::Field &field);
 /// Refuses members of an object that are none of `known`.
-void expectOnly(JsonReader::Field field,
+void expectOnly(const JsonReader::Field &field,
                 std::initializer_list<std::string_view> known);
 
 class ProgramReader {
@@ -56,24 +56,24 @@ public:
       : reader(reader), program(program) {}
 
   /// What all variants share, in this order.
-  void readSizes(Field field);
-  void readTensors(Field field);
+  void readSizes(const Field &field);
+  void readTensors(const Field &field);
   /// The members 'values', 'workspace' and 'kernels' of a variant.
-  void readLaunch(Field field);
+  void readLaunch(const Field &field);
 
 private:
-  TensorSpec readTensor(Field field);
-  std::string readSizeName(Field field);
-  std::string readAxis(Field field);
-  std::string readTensorName(Field field, bool allowWorkspace);
-  Expression readExpression(Field field, bool ofGrid = false);
-  std::optional<Expression> readCondition(Field field);
-  void readValue(Field field);
-  ArgumentSpec readArgument(Field field);
-  void readCopy(ArgumentSpec &argument, Field field);
-  bool readGroup(ArgumentSpec &argument, Field field, const TensorSpec &tensor);
-  void readTensorMap(ArgumentSpec &argument, Field field);
-  KernelSpec readKernel(Field field);
+  TensorSpec readTensor(const Field &field);
+  std::string readSizeName(const Field &field);
+  std::string readAxis(const Field &field);
+  std::string readTensorName(const Field &field, bool allowWorkspace);
+  Expression readExpression(const Field &field, bool ofGrid = false);
+  std::optional<Expression> readCondition(const Field &field);
+  void readValue(const Field &field);
+  ArgumentSpec readArgument(const Field &field);
+  void readCopy(ArgumentSpec &argument, const Field &field);
+  bool readGroup(ArgumentSpec &argument, const Field &field, const TensorSpec &tensor);
+  void readTensorMap(ArgumentSpec &argument, const Field &field);
+  KernelSpec readKernel(const Field &field);
   bool isNumber(std::string_view name) const;
   std::string listNumbers() const;
 
@@ -83,7 +83,7 @@ private:
 
 /// Reads the launch that a comment in PTX describes; `op` is set to the name of
 /// what the kernels compute.
-HostProgram readLaunchComment(JsonReader &reader, JsonReader::Field root,
+HostProgram readLaunchComment(JsonReader &reader, const JsonReader::Field &root,
                               std::string &op);
 
 } // namespace flashcore

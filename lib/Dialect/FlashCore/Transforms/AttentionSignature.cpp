@@ -146,7 +146,7 @@ AttentionSignature::AttentionSignature(AttentionOp op,
         listScoresArguments(*op.getStage(), /*writesOutput=*/true);
   }
   if (op.getKNew())
-    listAppendArguments(op);
+    listAppendArguments();
   if (schedule.isUnfused()) {
     listUnfusedArguments();
     return;
@@ -201,7 +201,7 @@ void AttentionSignature::addCopyOfQuery(
 }
 
 /// Which rows there are, where they go, and what they are turned by.
-void AttentionSignature::listAppendArguments(AttentionOp op) {
+void AttentionSignature::listAppendArguments() {
   auto isTaken = [&](const KernelTensor &tensor) {
     return isOfAppend(tensor) || tensor.isUpdated ||
            tensor.name == "seqused_k" || tensor.name == "page_table";

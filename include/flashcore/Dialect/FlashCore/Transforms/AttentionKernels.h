@@ -141,7 +141,7 @@ private:
   SmallVector<KernelArgument> listScoresArguments(ScoresStage stage,
                                                   bool writesOutput) const;
   void listUnfusedArguments();
-  void listAppendArguments(AttentionOp op);
+  void listAppendArguments();
   void addCopyOfQuery(SmallVectorImpl<KernelArgument> &list) const;
   void addTensorMaps(AttentionOp op, fcgpu::ScheduleAttr schedule);
   void addGroupMaps(KernelArgument map, int64_t rows, int64_t cols);
