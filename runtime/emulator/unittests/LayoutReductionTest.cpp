@@ -118,6 +118,15 @@ TEST(LayoutReduction, SumsOfLanesUntilTheEnd) {
        {std::string("mul.f32 %f6, %f6, %f7; add.f32 %f6, %f6, %f0;"),
         std::string("fma.rn.f32 %f6, %f6, %f7, %f1;")})
     body += step + "\n";
-  expectClean(
-      run(body + "mov.f32 %f8, %f6;\n" + butterfly("add.f32", {1, 2}) + scale));
+  body += "mov.f32 %f8, %f6;\n";
+  expectClean(run(body + butterfly("add.f32", {1, 2}) + scale));
+  expectMismatch(run(body + butterfly("add.f32", {2, 2}) + scale));
+}
+
+TEST(LayoutReduction, SumsThatBeginWithAFactorOfTheRow) {
+  // Times 0, where another tile is to begin.
+  std::string begin = "setp.ne.u32 %p0, %t, %t;"
+                      "@%p0 mul.f32 %f0, %f8, 0f00000000;\n";
+  expectClean(run(ownSum + butterfly("add.f32", {1, 2}) + begin + scale));
+  expectMismatch(run(ownSum + butterfly("add.f32", {2, 2}) + begin + scale));
 }

@@ -52,7 +52,6 @@ private:
   bool visit(const Inst &inst);
   bool visitAlu(const Inst &inst);
   bool visitShuffle(const Inst &inst);
-  std::vector<bool> findProducts() const;
   void followFrom(std::vector<bool> &values) const;
   void wantStored(const std::vector<bool> &values);
   std::vector<bool> findScaled(const std::vector<bool> &products);
@@ -404,9 +403,8 @@ bool LabelSlicer::visit(const Inst &inst) {
 // Products on their way to memory
 //===----------------------------------------------------------------------===//
 
-/// What an mma or a wgmma gives.
-std::vector<bool> LabelSlicer::findProducts() const {
-  std::vector<bool> products(wanted.size(), false);
+std::vector<bool> flashcore::emu::findProducts(const Program &program) {
+  std::vector<bool> products(program.frameGranules, false);
   for (const Inst &inst : program.code) {
     if (isFollowed(inst))
       for (unsigned i = 0; i < 4; ++i) {
@@ -414,7 +412,8 @@ std::vector<bool> LabelSlicer::findProducts() const {
         products[mma.accumulator(mma.d, i)] = true;
       }
     if (inst.kind == InstKind::Wgmma) {
-      const uint32_t *sums = operandsOf(inst) + numDescriptors;
+      const uint32_t *sums =
+          program.operands.data() + inst.firstOperand + numDescriptors;
       for (unsigned i = 0; i < accumulatorsPerTile * inst.vectorLength; ++i)
         products[sums[i]] = true;
     }
@@ -554,7 +553,7 @@ LabelPlan LabelSlicer::run() {
       changed |= visit(program.code[i]);
   }
   plan.ops.resize(program.code.size());
-  std::vector<bool> products = findProducts();
+  std::vector<bool> products = findProducts(program);
   followFrom(products);
   wantStored(products);
   std::vector<bool> scaled = findScaled(products);

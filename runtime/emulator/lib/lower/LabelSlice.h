@@ -78,6 +78,8 @@ struct LabelPlan {
 
 LabelPlan planLabels(const Program &program);
 
+/// The granules that an mma or a wgmma writes its sums to.
+std::vector<bool> findProducts(const Program &program);
 /// The granules that hold what shfl brought from other lanes, summed up,
 /// maximised, scaled and moved, but not put together with any of the
 /// `products` of an mma (ReductionSlice.cpp).

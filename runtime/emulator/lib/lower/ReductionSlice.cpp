@@ -21,7 +21,8 @@ class ReductionSlicer {
 public:
   ReductionSlicer(const Program &program, const std::vector<bool> &products)
       : program(program), isProduct(products), isReduced(products.size()),
-        isNeeded(products.size()) {
+        isNeeded(products.size()), isShuffled(products.size()),
+        isAccumulator(findProducts(program)) {
     findReduced();
   }
   void plan(LabelPlan &plan);
@@ -41,6 +42,10 @@ private:
   const Program &program;
   const std::vector<bool> &isProduct;
   std::vector<bool> isReduced, isNeeded;
+  /// As shfl gave it: not yet put together with the lane's own.
+  std::vector<bool> isShuffled;
+  /// Written by an mma, though it may begin with a factor of the row times 0.
+  const std::vector<bool> isAccumulator;
 };
 } // namespace
 
@@ -85,23 +90,35 @@ bool ReductionSlicer::isUse(const Inst &inst) const {
   return isInPlace || joinsProduct(inst);
 }
 
-/// The same by an addition, which is no sum of products then.
+/// The same by an addition, which is no sum of products then; but one with what
+/// another lane has of them is.
 bool ReductionSlicer::isShift(const Inst &inst) const {
-  return inst.kind == InstKind::Alu && isAddition(inst.op) &&
-         joinsProduct(inst);
+  if (inst.kind != InstKind::Alu || !isAddition(inst.op) || !joinsProduct(inst))
+    return false;
+  const uint32_t *ops = operandsOf(inst);
+  return !isShuffled[ops[1]] && !isShuffled[ops[2]];
 }
 
 void ReductionSlicer::findReduced() {
   for (bool changed = true; changed;) {
     changed = false;
+    auto add = [&](std::vector<bool> &set, uint32_t granule) {
+      if (granule == sinkGranule || set[granule])
+        return;
+      changed = true;
+      set[granule] = true;
+    };
     for (const Inst &inst : program.code) {
-      uint32_t to =
-          inst.kind == InstKind::Shuffle ||
-                  (isAnyReduced(inst) && !isUse(inst) && !isShift(inst))
-              ? *operandsOf(inst)
-              : sinkGranule;
-      changed |= to != sinkGranule && !isReduced[to];
-      isReduced[to] = isReduced[to] || to != sinkGranule;
+      const uint32_t *ops = operandsOf(inst);
+      const bool isShuffle = inst.kind == InstKind::Shuffle;
+      const bool isMove =
+          inst.kind == InstKind::Alu && inst.op == AluOp::MovB32;
+      if (isShuffle || (isMove && isShuffled[ops[1]]))
+        add(isShuffled, ops[0]);
+      const bool isCarried =
+          isAnyReduced(inst) && !isUse(inst) && !isShift(inst);
+      if (isShuffle || (isCarried && !isAccumulator[ops[0]]))
+        add(isReduced, ops[0]);
     }
   }
 }
