@@ -164,7 +164,8 @@ void ProgramReader::readValue(const Field &field) {
 // Tensors and arguments
 //===----------------------------------------------------------------------===//
 
-std::string ProgramReader::readTensorName(const Field &field, bool allowWorkspace) {
+std::string ProgramReader::readTensorName(const Field &field,
+                                          bool allowWorkspace) {
   std::string name = field.string();
   if (program.findTensor(name) || (allowWorkspace && name == WorkspaceName))
     return name;

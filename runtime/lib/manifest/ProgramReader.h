@@ -71,7 +71,8 @@ private:
   void readValue(const Field &field);
   ArgumentSpec readArgument(const Field &field);
   void readCopy(ArgumentSpec &argument, const Field &field);
-  bool readGroup(ArgumentSpec &argument, const Field &field, const TensorSpec &tensor);
+  bool readGroup(ArgumentSpec &argument, const Field &field,
+                 const TensorSpec &tensor);
   void readTensorMap(ArgumentSpec &argument, const Field &field);
   KernelSpec readKernel(const Field &field);
   bool isNumber(std::string_view name) const;
