@@ -67,8 +67,9 @@ static std::optional<std::string> checkOnePass(const AttentionProblem &problem,
   if (!problem.seqlenK || problem.hasLengths)
     return "expects a seqlen_k known at compile time for softmax one_pass; "
            "use softmax online";
-  int64_t cols = choice.blockN * getTilesOfPart(*problem.seqlenK, choice);
-  if (cols > kMaxRows)
+  uint64_t cols = llvm::SaturatingMultiply<uint64_t>(
+      choice.blockN, getTilesOfPart(*problem.seqlenK, choice));
+  if (cols > static_cast<uint64_t>(kMaxRows))
     return llvm::formatv("expects at most {0} keys a warp with softmax "
                          "one_pass, but got {1}; use softmax online or more "
                          "{2}",

@@ -445,6 +445,9 @@ struct OnlineSoftmaxPass final
     AttentionProblem problem = AttentionProblem::get(op);
     problem.seqlenK =
         getConstantIntValue(op.getTile()[AttentionOp::TileSeqlenK]);
+    if (problem.seqlenK && *problem.seqlenK < 0)
+      return op.emitOpError("expects a tile of at least 0 keys, but got ")
+             << *problem.seqlenK;
     if (auto error = checkTileSchedule(problem, schedule.getChoice(),
                                        FieldNames::Attribute))
       return op.emitOpError(*error);

@@ -131,6 +131,30 @@ gpu.module @kernels {
 
 // -----
 
+// What a tile says of its keys is not what its memrefs have.
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
+  num_warps = 1, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0, softmax = one_pass>
+!t = memref<1x1x16x16xf16>
+
+gpu.module @kernels {
+  gpu.func @one_pass_of_too_many(%q: !t, %k: !t, %v: !t, %o: !t) kernel {
+    %c0 = arith.constant 0 : index
+    %most = arith.constant 9223372036854775807 : index
+    %least = arith.constant -9223372036854775808 : index
+    // expected-error @below {{expects at most 4096 keys a warp with softmax one_pass, but got 9223372036854775808}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+        tile(%c0, %c0, %c0, %c0, %c0, %most, %most, %c0) {fcgpu.schedule = #schedule}
+    // expected-error @below {{expects a tile of at least 0 keys, but got -9223372036854775808}}
+    flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+        tile(%c0, %c0, %c0, %c0, %c0, %least, %least, %c0) {fcgpu.schedule = #schedule}
+    gpu.return
+  }
+}
+
+// -----
+
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 16,
   num_warps = 1, num_stages = 2, query = registers,
   grid_order = query_fastest, min_blocks = 0, row_max = folded, row_sum = mma>
