@@ -12,7 +12,6 @@
 
 #include "flashcore/Runtime/Launch.h"
 
-#include <algorithm>
 #include <cassert>
 
 using namespace flashcore;

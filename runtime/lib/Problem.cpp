@@ -397,18 +397,6 @@ Status Problem::resolveTensor(const TensorSpec &spec,
   return Status::success();
 }
 
-int64_t Problem::sequences() const {
-  return source->hasCuSeqlens() ? std::max<int64_t>(dim(CuSeqlensDim) - 1, 1)
-                                : dim("batch");
-}
-
-int64_t Problem::queries() const {
-  int64_t rows = dim("seqlen_q");
-  if (!source->hasCuSeqlens())
-    return rows;
-  return rows / sequences() + (rows % sequences() != 0);
-}
-
 int64_t Problem::dim(std::string_view name) const {
   auto it = numbers.find(name);
   assert(it != numbers.end() && "neither a size nor a value of the bundle");

@@ -385,17 +385,22 @@ TEST(ProblemTest, queriesOfSequencesAreTheirMean) {
         {4, 3, 44},
         {131, 130, 1},
         {200, 199, 1}}) {
-    Bundle bundle = loadTestBundle(varlenManifest(130, 48, entries - 1));
+    nlohmann::json manifest = varlenManifest(130, 48, entries - 1);
+    // As flashcore-compile writes them.
+    manifest["values"] = {
+        {{"name", "sequences_of_call"}, {"is", "max(1, cu_seqlens - 1)"}},
+        {{"name", "queries"}, {"is", "seqlen_q ceildiv sequences_of_call"}}};
+    Bundle bundle = loadTestBundle(manifest);
     StatusOr<Problem> problem = Problem::create(bundle, {});
     ASSERT_EQ(text(problem), "");
-    EXPECT_EQ(problem->sequences(), sequences);
-    EXPECT_EQ(problem->queries(), queries);
+    EXPECT_EQ(problem->dim("sequences_of_call"), sequences);
+    EXPECT_EQ(problem->dim("queries"), queries);
   }
   Bundle bundle = loadTestBundle();
   StatusOr<Problem> problem =
       Problem::create(bundle, testRequest(5, 4, 2, 32, 48));
-  EXPECT_EQ(problem->sequences(), 5);
-  EXPECT_EQ(problem->queries(), 32);
+  EXPECT_EQ(problem->dim("batch"), 5);
+  EXPECT_EQ(problem->dim("seqlen_q"), 32);
 }
 
 TEST(ProblemTest, refusesASumThatOverflows) {

@@ -25,6 +25,11 @@ static constexpr int64_t maxSharedBytes = 1 << 24, maxRegisters = 1 << 16,
 static constexpr std::string_view reservedNames[] = {
     "and", "floordiv", "ceildiv", "min", "max", MultiprocessorsName};
 
+static bool isReserved(std::string_view name) {
+  return std::find(std::begin(reservedNames), std::end(reservedNames), name) !=
+         std::end(reservedNames);
+}
+
 bool flashcore::isOfLetters(std::string_view text, std::string_view others) {
   return std::all_of(text.begin(), text.end(), [&](unsigned char c) {
     return (c < 0x80 && std::isalnum(c)) ||
@@ -89,8 +94,7 @@ void ProgramReader::readSizes(const Field &field) {
     if (name == BroadcastAxis)
       return field.refuse(
           "an object without the key '1', which names broadcast axes");
-    if (std::find(std::begin(reservedNames), std::end(reservedNames), name) !=
-        std::end(reservedNames))
+    if (isReserved(name))
       return field.refuse("an object without the key '" + name +
                           "', which is a word of expressions");
     program.sizes[name] = field[name].integerOrNull();
@@ -151,10 +155,7 @@ std::optional<Expression> ProgramReader::readCondition(const Field &field) {
 void ProgramReader::readValue(const Field &field) {
   expectOnly(field, {"name", "is"});
   std::string name = readName(field["name"]);
-  bool isReserved =
-      std::find(std::begin(reservedNames), std::end(reservedNames), name) !=
-      std::end(reservedNames);
-  if (isReserved || isNumber(name) || name == BroadcastAxis)
+  if (isReserved(name) || isNumber(name) || name == BroadcastAxis)
     field["name"].refuse("a name that no size and no other value has");
   Expression is = readExpression(field["is"]);
   program.values.push_back({name, std::move(is)});

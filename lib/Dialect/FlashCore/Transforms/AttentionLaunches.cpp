@@ -38,12 +38,10 @@ Value AttentionLaunches::buildQueryTest() {
       asValue(b, b.getIndexAttr(schedule.getExpectedQueries())));
 }
 
-/// A pointer to elements of the type, which begin the workspace.
-Value AttentionLaunches::view(Type element) {
+/// A pointer to elements of the type, which begin the workspace of so many
+/// bytes.
+Value AttentionLaunches::view(Type element, const SizeFormula &bytes) {
   int64_t elementBytes = element.getIntOrFloatBitWidth() / 8;
-  SizeFormula bytes = 0;
-  for (const SizeFormula &part : signature.getWorkspace())
-    bytes = bytes + part;
   Value count = asValue(b, host.build(bytes.floorDiv(elementBytes)));
   Value elements = memref::ViewOp::create(
       b, MemRefType::get({ShapedType::kDynamic}, element), workspace,
@@ -63,9 +61,9 @@ void AttentionLaunches::allocateWorkspace() {
                   ValueRange{asValue(b, host.build(bytes))},
                   /*symbolOperands=*/ValueRange())
                   .getMemref();
-  pointers.floats = view(b.getF32Type());
+  pointers.floats = view(b.getF32Type(), bytes);
   pointers.typed =
-      view(signature.getTensors().front().getType().getElementType());
+      view(signature.getTensors().front().getType().getElementType(), bytes);
 }
 
 void AttentionLaunches::build(ArrayRef<LaunchedKernel> kernels) {

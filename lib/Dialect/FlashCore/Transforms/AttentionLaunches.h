@@ -34,7 +34,7 @@ public:
 
 private:
   void allocateWorkspace();
-  Value view(Type element);
+  Value view(Type element, const SizeFormula &bytes);
 
   ImplicitLocOpBuilder &b;
   fcgpu::ScheduleAttr schedule;

@@ -73,11 +73,6 @@ public:
   /// The most keys that an entry of the batch has, or the rows of all
   /// sequences: seqlen_k, or those of the pages that page_table names for one.
   int64_t seqlenK() const;
-  /// Batch entries, or sequences that lie back to back.
-  int64_t sequences() const;
-  /// Query rows of a sequence: of those that lie back to back the mean, rounded
-  /// up.
-  int64_t queries() const;
   /// Whether the call launches `kernel`, one of the bundle's.
   bool launches(const KernelSpec &kernel) const {
     return launched[static_cast<size_t>(&kernel - source->kernels.data())];
