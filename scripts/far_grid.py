@@ -74,7 +74,12 @@ def _runs(bundles, name, options, dtype, head_dim, causal, problem, shape):
     bias = bias and (dtype if bias == "own" else bias, axes)
     words = attention(dtype, head_dim, causal, shape, bias=bias, lse=may_have_lse(options))
     bundle = bundles.make(f"far-{name}-{problem}-{dtype}-d{head_dim}-{causal}", words, list(options))
-    return [{"bundle": bundle, "kind": kind, "seed": 1} for kind in kinds]
+    return [{"bundle": bundle, "kind": kind} for kind in kinds]
+
+
+def _seeded(runs):
+    """Of each run a seed of its own: sizes of scores go with it, and one seed gives a form only some of them."""
+    return [{**run, "seed": seed} for seed, run in enumerate(runs, 1)]
 
 
 def form_runs(bundles, forms, is_whole=False):
@@ -112,7 +117,7 @@ def sink_runs(bundles, forms):
     for name, kind in (("sink", "sinks"), ("alibi", "masked")):
         for i, (form, options) in enumerate(forms.items()):
             words = attention(("f16", "bf16")[i % 2], 64, ("none", "bottom_right")[i % 2], (2, 6, 2, 20, 150), lse=True)
-            runs.append({"bundle": bundles.make(f"far-{name}-{form}", f"{words} {name}", list(options)), "kind": kind, "seed": 1})
+            runs.append({"bundle": bundles.make(f"far-{name}-{form}", f"{words} {name}", list(options)), "kind": kind})
     return runs
 
 
@@ -123,7 +128,7 @@ def weight_runs(bundles, forms):
         words = attention(("f16", "bf16")[i % 2], (64, 72)[i // 2 % 2], ("none", "bottom_right")[i % 2], (2, 4, 2, 22, 150), bias=("f32", "b1qk"),
                          lse=True, scores=("probabilities", "f32"))
         bundle = bundles.make(f"far-weights-{form}", words, list(options))
-        runs += [{"bundle": bundle, "kind": kind, "seed": 1} for kind in ("masked", "large")]
+        runs += [{"bundle": bundle, "kind": kind} for kind in ("masked", "large")]
     return runs
 
 
@@ -133,7 +138,8 @@ def far_runs(bundles, is_whole=False):
     weights = {**sinks, "thread": ("--product=thread",), "persistent": ("--grid=persistent",), "sm_75": ("--chip=sm_75",), "sm_70": ("--chip=sm_70",)}
     forms = {**named_forms(bundles.compiler), **FORMS}
     forms = {name: form for name, form in forms.items() if "--chip=sm_90a" not in form.options}
-    return form_runs(bundles, forms, is_whole) + decode_runs(bundles, 2048 if is_whole else 1024) + sink_runs(bundles, sinks) + weight_runs(bundles, weights)
+    decodes = decode_runs(bundles, 2048 if is_whole else 1024)
+    return _seeded(form_runs(bundles, forms, is_whole) + decodes + sink_runs(bundles, sinks) + weight_runs(bundles, weights))
 
 
 def far_warpgroup_runs(bundles, is_whole=False):
@@ -141,4 +147,4 @@ def far_warpgroup_runs(bundles, is_whole=False):
     forms = {**named_forms(bundles.compiler), **WARPGROUP_FORMS}
     forms = {name: form for name, form in forms.items() if "--chip=sm_90a" in form.options}
     warpgroups = {"warpgroup": _WARPGROUP}
-    return form_runs(bundles, forms, is_whole) + sink_runs(bundles, warpgroups) + weight_runs(bundles, warpgroups)
+    return _seeded(form_runs(bundles, forms, is_whole) + sink_runs(bundles, warpgroups) + weight_runs(bundles, warpgroups))

@@ -255,9 +255,12 @@ public:
 
 private:
   /// In units of the raw scores, a power of 2: that of which starts are
-  /// multiples.
+  /// multiples. A score loses no digit to its start while neighbours in f32 are
+  /// no further apart than this, so it is as large as the range of f16 allows:
+  /// exponents of a maximum are then at least -4 and at most 10, and scores
+  /// keep their digits up to 2^25 of these exponents.
   float getStep() const {
-    return std::exp2(std::floor(std::log2(getSlack() / 8)));
+    return std::exp2(std::floor(std::log2(getSlack() / 2)));
   }
   /// The slack as a multiple of it.
   float getFoldedSlack() const {

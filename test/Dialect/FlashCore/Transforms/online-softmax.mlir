@@ -716,10 +716,10 @@ gpu.module @kernels {
 !kv = memref<1x1x128x32xf16>
 
 // A folded maximum: the product starts at -(max + 8 / (2 * log2(e))), in whole
-// steps, here of 1/4, of which 8 / (2 * log2(e)) are 11: what scores and what O
+// steps, here of 1, of which 8 / (2 * log2(e)) are 3: what scores and what O
 // follow by are then the same. Where a score is not negative, or a row has no
 // sum yet (sums are negative), the state and the scores follow. P is
-// exp2(c * (s + 11/4)). Above 1024, 4096 / (2 * log2(e)) as a power of 2, a
+// exp2(c * (s + 3)). Above 1024, 4096 / (2 * log2(e)) as a power of 2, a
 // product would lose its own digits: it starts there, and the rest is added in
 // the branch.
 
@@ -745,12 +745,12 @@ gpu.module @kernels {
     // CHECK:        %[[ANY:.+]] = vector.multi_reduction <or>, %[[EXCEEDS]], %[[ANY_FAR]] [0, 1] : vector<16x8xi1> to i1
     // CHECK:        %[[STATE:.+]]:4 = scf.if %[[ANY]]
     // CHECK:          %[[TILE_MAX:.+]] = vector.multi_reduction <maxnumf>, %[[SCORES]]
-    // CHECK:          %[[SLACK:.+]] = arith.constant dense<2.750000e+00> : vector<16xf32>
+    // CHECK:          %[[SLACK:.+]] = arith.constant dense<3.000000e+00> : vector<16xf32>
     // CHECK:          %[[RAISE:.+]] = arith.addf %[[TILE_MAX]], %[[SLACK]]
     // CHECK:          %[[BEGUN:.+]] = arith.minnumf %[[START]], %{{.+}}
-    // CHECK:          %[[QUARTER_STEPS:.+]] = arith.mulf %[[RAISE]], %{{.+}}
-    // CHECK:          %[[WHOLE:.+]] = math.ceil %[[QUARTER_STEPS]]
-    // CHECK:          %[[STEP:.+]] = arith.constant dense<2.500000e-01> : vector<16xf32>
+    // CHECK:          %[[STEPS:.+]] = arith.mulf %[[RAISE]], %{{.+}}
+    // CHECK:          %[[WHOLE:.+]] = math.ceil %[[STEPS]]
+    // CHECK:          %[[STEP:.+]] = arith.constant dense<1.000000e+00> : vector<16xf32>
     // CHECK:          %[[RAISE_STEPS:.+]] = arith.mulf %[[WHOLE]], %[[STEP]]
     // CHECK:          %[[LOWER:.+]] = arith.subf %[[BEGUN]], %[[RAISE_STEPS]]
     // CHECK:          %[[FALLEN:.+]] = arith.minnumf %[[LOWER]], %[[START]]
@@ -767,7 +767,7 @@ gpu.module @kernels {
     // CHECK:          scf.yield %[[NEW_ACC]], %[[NEW_START]], %[[NEW_SUM]], %[[NEW_SCORES]]
     // CHECK:        } else {
     // CHECK-NEXT:     scf.yield %[[ACC]], %[[START]], %[[SUM]], %[[SCORES]]
-    // CHECK:        %[[ADDEND:.+]] = arith.constant dense<7.934822{{.*}}> : vector<16x64xf32>
+    // CHECK:        %[[ADDEND:.+]] = arith.constant dense<8.656170{{.*}}> : vector<16x64xf32>
     // CHECK:        %[[EXPONENT:.+]] = math.fma %[[STATE]]#3, %{{.+}}, %[[ADDEND]]
     // CHECK:        math.exp2 %[[EXPONENT]]
     // CHECK:        %[[ONES:.+]] = arith.constant dense<-1.000000e+00> : vector<64x8xf16>
