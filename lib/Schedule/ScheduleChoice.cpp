@@ -139,19 +139,20 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
   return std::min(heads * groups, kMaxGridHeads);
 }
 
-/// How a throughput schedule follows the row maximum. Folded costs the least in
-/// full tiles, and takes two registers a row of lanes more, which wide heads
-/// lack.
+/// How a row maximum is followed that most tiles leave alone. Folded costs the
+/// least in full tiles, and takes two registers a row of lanes more, which wide
+/// heads lack beside many rows.
 static RowMax chooseRareMax(const AttentionProblem &problem,
                             const TargetInfo &target,
-                            const ScheduleOptions &options,
+                            const ScheduleOptions &options, GridFill fill,
                             const ScheduleChoice &choice) {
   constexpr int64_t columnsWithSpareRegisters = 80;
   bool isPossible = !problem.hasSpecials && !problem.hasBias &&
                     !problem.hasLse && choice.overlap == Overlap::None &&
                     takesConstants(target, problem.element) &&
                     options.rowSum.value_or(RowSum::Mma) == RowSum::Mma;
-  bool pays = getWidestDim(problem) <= columnsWithSpareRegisters;
+  bool pays = fill == GridFill::FewRows ||
+              getWidestDim(problem) <= columnsWithSpareRegisters;
   return isPossible && pays ? RowMax::Folded : RowMax::Stale;
 }
 
@@ -260,10 +261,11 @@ void ScheduleChooser::decideSoftmax() {
           : "any number of key tiles, one at a time");
 }
 
-/// A stale maximum pays where throughput counts; a sparse grid waits for its
-/// copies anyway, but under an exact maximum partial tiles have loops of their
-/// own, which take as long again to compile, each, and registers: one at either
-/// end of a window, or one with a softcap, a bias, the widest heads or
+/// A stale maximum pays where throughput counts, and where a few query rows
+/// meet many keys, whose time is that of a few tiles; a sparse grid waits for
+/// its copies anyway, but under an exact maximum partial tiles have loops of
+/// their own, which take as long again to compile, each, and registers: one at
+/// either end of a window, or one with a softcap, a bias, the widest heads or
 /// addresses known at run time only in it. The widest heads of few warps have
 /// no registers even for the loop of a last tile that the keys do not fill.
 void ScheduleChooser::decideRowMax() {
@@ -280,11 +282,11 @@ void ScheduleChooser::decideRowMax() {
                 problem.hasOpenAddresses() || isWidest;
   bool hasLongLoops = problem.hasWindow || (problem.isCausal && isLong) ||
                       (isWidest && fill == GridFill::Sparse);
-  bool paysStale = isFilled || fill == GridFill::Half;
+  bool paysStale = isFilled || fill == GridFill::Half || hasFewRows();
   bool wantsStale = (paysStale || hasLongLoops) && !isOnePass;
   choice.rowMax = reasons.decide(
       "row_max", options.rowMax,
-      wantsStale ? chooseRareMax(problem, target, options, choice)
+      wantsStale ? chooseRareMax(problem, target, options, fill, choice)
                  : RowMax::Exact,
       wantsStale  ? (paysStale ? "most tiles need no rescaling of O"
                                : "one loop for full and partial tiles")

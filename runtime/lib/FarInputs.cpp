@@ -125,9 +125,12 @@ void flashcore::hideInPlanes(HostTensor &bias, uint64_t seed) {
   });
 }
 
-void flashcore::steepenSlopes(HostTensor &slopes, uint64_t seed) {
-  // Of one the products with distances and with 1 / softmax_scale are finite.
-  constexpr float steep[] = {1e30f, std::numeric_limits<float>::max()};
+void flashcore::steepenSlopes(HostTensor &slopes, uint64_t seed,
+                              bool hasOwnKeys) {
+  // Of the first the products with distances and with 1 / softmax_scale are
+  // finite.
+  const float steep[] = {1e30f, hasOwnKeys ? std::numeric_limits<float>::max()
+                                           : 1e20f};
   slopes.forEach([&](int64_t index, int64_t position) {
     if (index % 2)
       slopes.store(position,

@@ -16,8 +16,10 @@ namespace flashcore {
 /// Over the normal values that a bias has.
 void maskBias(HostTensor &bias, uint64_t seed);
 void hideInPlanes(HostTensor &bias, uint64_t seed);
-/// Of ALiBi: those of every second head hide all keys but the nearest.
-void steepenSlopes(HostTensor &slopes, uint64_t seed);
+/// Of ALiBi: those of every second head hide all keys but the nearest. Where
+/// each row has a key at distance 0 (`hasOwnKeys`) they go up to the largest
+/// f32: where a slope times another distance overflows is up to the kernel.
+void steepenSlopes(HostTensor &slopes, uint64_t seed, bool hasOwnKeys);
 void fillFarSinks(HostTensor &sinks, uint64_t seed);
 
 /// Scores of InputKind::Large.

@@ -446,6 +446,20 @@ void TensorSet::fillBlocks(uint64_t seed, InputKind kind) {
   }
 }
 
+/// Whether each query row sees a key at its own position, whatever lengths,
+/// lists and regions say.
+bool TensorSet::hasOwnKeys() const {
+  const Bundle &bundle = source->bundle();
+  const AttentionSpec &attention = bundle.attention;
+  if (bundle.hasLengths() || bundle.isPaged() || bundle.appends() ||
+      bundle.hasBlocks() || attention.maskRegion)
+    return false;
+  int64_t queries = findTensor("q")->geometry().sizes[2];
+  int64_t keys = findTensor("k")->geometry().sizes[2];
+  return queries == keys ||
+         (queries < keys && attention.mask.causal != Causal::TopLeft);
+}
+
 /// Over the normal values that all have now.
 void TensorSet::fillFar(uint64_t seed, InputKind kind) {
   uint64_t stream = makeStream(seed, SequenceStream::Far);
@@ -454,7 +468,7 @@ void TensorSet::fillFar(uint64_t seed, InputKind kind) {
   if (kind == InputKind::Masked && hasBias)
     maskBias(tensor(operand::Bias), stream);
   if (kind == InputKind::Masked && hasSlopes)
-    steepenSlopes(tensor(operand::AlibiSlopes), stream);
+    steepenSlopes(tensor(operand::AlibiSlopes), stream, hasOwnKeys());
   if (kind == InputKind::Infinite)
     hideInPlanes(tensor(operand::Bias), stream);
   if (kind == InputKind::Sinks)

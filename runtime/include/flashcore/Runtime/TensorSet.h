@@ -72,6 +72,7 @@ private:
   std::function<int64_t(int64_t index)> keyNumbers(const HostTensor &k) const;
   Status verifyWritten(const HostTensor &output) const;
   void fillAppended(uint64_t seed);
+  bool hasOwnKeys() const;
   void fillFar(uint64_t seed, InputKind kind);
   void fillParts(uint64_t seed, InputKind kind);
   /// Whether packed element `index` of k or v is of a new row.
