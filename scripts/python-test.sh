@@ -36,14 +36,14 @@ test_with() {
   # shellcheck disable=SC2086 # several packages
   "$venv/bin/python" -m pip install --quiet "$(echo build/wheel/*.whl)[test]" ${PYTHON_TEST_PACKAGES:-}
   # Not from here, where `import flashcore` would find the sources.
-  (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider --durations=10 "$@")
+  (cd build && env -u PYTHONPATH "../$venv/bin/python" -m pytest -q -p no:cacheprovider -n "$(nproc)" --durations=10 "$@")
 }
 
 # What imports every module, reads the arguments, the arrays and the command line,
 # and one kernel of each kind. (By their name without test_ and .py)
 surface=(package arguments arrays cli cli_doctor compiler bundle kinds)
 
-# Side by side: tests of a package use one core.
+# Side by side: those of the surface end soon.
 venvs=() running=()
 for python in $(printf '%s\n' "${pythons[0]}" "${pythons[-1]}" | uniq); do
   venv=build/python-test-$("$python" -c 'import platform; print(platform.python_version())')
