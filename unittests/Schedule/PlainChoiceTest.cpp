@@ -102,9 +102,8 @@ TEST(PlainProducts, RefuseWhatTheyCannotDo) {
   ScheduleOptions options = makeOptions(Product::Wmma);
   options.rowSum = RowSum::Mma;
   EXPECT_EQ(refuse(problem, options),
-            "expects key_warps 1, query shared, softmax online or unfused, "
-            "overlap none, row_max exact or stale, row_sum add and output "
-            "direct with product wmma, but got another row-sum");
+            "expects row-sum add with product wmma, but got mma; use product "
+            "warp");
   EXPECT_EQ(refuse(makeOf(ElementKind::BF16), makeOptions(Product::Wmma)),
             "expects product warp for sm_89, which has no wmma of bf16, but "
             "got wmma");
@@ -115,15 +114,16 @@ TEST(PlainProducts, RefuseWhatTheyCannotDo) {
   options.exchange = Exchange::Wide;
   EXPECT_EQ(refuse(problem, options),
             "expects exchange plain or padded with product thread, but got "
-            "wide");
+            "wide; use product wmma");
   options.exchange = Exchange::Fragments;
   EXPECT_EQ(refuse(problem, options),
             "expects exchange plain or padded with product thread, but got "
-            "fragments");
+            "fragments; use product wmma");
   options = {};
   options.exchange = Exchange::Padded;
   EXPECT_EQ(refuse(problem, options),
-            "expects exchange none with product warp, but got padded");
+            "expects exchange none with product warp, but got padded; use "
+            "product wmma");
 }
 
 // ptxas gets constants of m16n8k8 wrong.
@@ -177,8 +177,8 @@ TEST(PlainProducts, MayHaveAWarpThatCopies) {
             getSharedMemoryBytes(problem, without) + 128);
   options.product = Product::Warp;
   EXPECT_EQ(refuse(problem, options),
-            "expects copies async or registers with product warp, whose warps "
-            "wait for each other, but got producer");
+            "expects copies async or registers with product warp, but got "
+            "producer; use product wmma");
   options.product = Product::Wmma;
   options.numWarps = 32;
   options.blockM = 512;

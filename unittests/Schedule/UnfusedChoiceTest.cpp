@@ -112,8 +112,8 @@ TEST(UnfusedChoice, RefusesOtherFields) {
             "expects grid full with softmax unfused, but got persistent; use "
             "softmax online");
   EXPECT_EQ(refuseWith([](auto &o) { o.product = Product::Thread; }),
-            "expects product warp or wmma with softmax unfused, whose P is a "
-            "tile in memory, but got thread");
+            "expects softmax online with product thread, but got unfused; use "
+            "product warp");
   EXPECT_EQ(refuseWith([](auto &o) {
               o.product = Product::Warp;
               o.query = QueryPlacement::Split;

@@ -322,7 +322,8 @@ TEST(Warpgroups, HaveSlotsForOutputThatIsCopied) {
             direct + 2 * 64 * 2 * kPanelBytes);
   options.keySplits = 2;
   EXPECT_EQ(refuseOnHopper(problem, options),
-            "expects output direct with product warp, but got bulk");
+            "expects output direct with product warp, but got bulk; use "
+            "product warpgroup");
   options.product = Product::Warpgroup;
   EXPECT_EQ(refuseOnHopper(problem, options),
             "expects output direct with key-splits 2, whose results are "

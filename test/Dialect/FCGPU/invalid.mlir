@@ -906,14 +906,14 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 
 // -----
 
-// expected-error @below {{expects key_warps 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another query; use product warp}}
+// expected-error @below {{expects query shared with product warpgroup, but got registers; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = registers, grid_order = query_fastest,
   min_blocks = 1, product = warpgroup>
 
 // -----
 
-// expected-error @below {{expects key_warps 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another row_max; use product warp}}
+// expected-error @below {{expects row_max exact, stale or checked with product warpgroup, but got folded; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, row_max = folded, row_sum = mma, product = warpgroup>
@@ -927,21 +927,21 @@ func.func @await_of_what_is_there(%a: vector<16x16xf16>, %b: vector<8x16xf16>, %
 
 // -----
 
-// expected-error @below {{expects product warp or wmma with softmax unfused, whose P is a tile in memory, but got warpgroup}}
+// expected-error @below {{expects softmax online with product warpgroup, but got unfused; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, softmax = unfused, product = warpgroup>
 
 // -----
 
-// expected-error @below {{expects overlap none or qk with product warp, but got pv}}
+// expected-error @below {{expects overlap none or qk with product warp, but got pv; use product warpgroup}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 128,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, overlap = pv>
 
 // -----
 
-// expected-error @below {{expects row_max exact, stale or folded with product warp, but got checked}}
+// expected-error @below {{expects row_max exact, stale or folded with product warp, but got checked; use product warpgroup}}
 #checked_of_warps = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = registers, grid_order = query_fastest,
   min_blocks = 1, row_max = checked>
@@ -1008,7 +1008,7 @@ func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf1
 
 // -----
 
-// expected-error @below {{expects output direct with product warp, but got bulk}}
+// expected-error @below {{expects output direct with product warp, but got bulk; use product warpgroup}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
   num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, output = bulk>
@@ -1030,7 +1030,7 @@ func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf1
 // -----
 
 // More parts than warpgroups.
-// expected-error @below {{expects key_warps 1, query shared, softmax online, overlap none or pv and row_max exact, stale or checked with product warpgroup, but got another key_warps; use product warp}}
+// expected-error @below {{expects key_warps 1 with product warpgroup, but got 4; use product warp}}
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 64, block_n = 64,
   num_warps = 4, num_stages = 2, query = shared, grid_order = query_fastest,
   min_blocks = 1, key_warps = 4, product = warpgroup>

@@ -44,6 +44,30 @@ std::string print(Attribute attr) {
   return text;
 }
 
+/// The values that some product leaves a field, and those that the field has.
+void checkValues(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> words) {
+  for (llvm::StringRef product : getWords<Product>())
+    for (llvm::StringRef value : findValuesOf(*symbolizeProduct(product), key))
+      EXPECT_TRUE(words.empty() ? value == "1"
+                                : llvm::is_contained(words, value))
+          << product.str() << " " << key.str() << " " << value.str();
+}
+
+// A field that is spelled otherwise would never be checked.
+TEST(ProductFields, AreFieldsAndTheirValues) {
+  llvm::SmallVector<llvm::StringRef> keys;
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  keys.push_back(key);                                                         \
+  if constexpr (std::is_enum_v<Type>)                                          \
+    checkValues(key, getWords<Type>());                                        \
+  else                                                                         \
+    checkValues(key, {});
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
+#define FLASHCORE_PRODUCT_FIELD(product, key, ...)                             \
+  EXPECT_TRUE(llvm::is_contained(keys, key)) << key;
+#include "flashcore/Dialect/FCGPU/IR/ProductFields.def"
+}
+
 TEST(Schedule, IsThatOfTheAttribute) {
   MLIRContext context;
   context.loadDialect<FCGPUDialect>();

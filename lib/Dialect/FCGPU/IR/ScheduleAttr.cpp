@@ -12,6 +12,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <vector>
 
 using namespace mlir;
 using namespace mlir::fcgpu;
@@ -277,10 +278,6 @@ static std::optional<std::string> checkUnfused(const ScheduleChoice &choice,
       return llvm::formatv("expects {0} {1} with softmax unfused, but got {2}; "
                            "use softmax online",
                            spell(key, names), expected, value);
-  if (choice.product != Product::Warp && choice.product != Product::Wmma)
-    return llvm::formatv("expects {0} warp or wmma with softmax unfused, whose "
-                         "P is a tile in memory, but got {1}",
-                         spell("product", names), printField(choice.product));
   if (choice.query == QueryPlacement::Split)
     return llvm::formatv("expects {0} registers or shared with softmax "
                          "unfused, but got split",
@@ -309,97 +306,77 @@ static std::optional<std::string> checkFolded(const ScheduleChoice &choice,
   return std::nullopt;
 }
 
-/// What stands against products that take Q, K and V from plain rows.
-static std::optional<std::string> checkPlain(const ScheduleChoice &choice,
+namespace {
+/// The values that a field may have with a product.
+struct ProductField {
+  Product product;
+  llvm::StringRef key;
+  llvm::SmallVector<llvm::StringRef, 4> values;
+};
+} // namespace
+
+static const std::vector<ProductField> &getProductFields() {
+  static const std::vector<ProductField> table = {
+#define FLASHCORE_PRODUCT_FIELD(product, key, ...)                             \
+  {Product::product, key, {__VA_ARGS__}},
+#include "flashcore/Dialect/FCGPU/IR/ProductFields.def"
+  };
+  return table;
+}
+
+llvm::ArrayRef<llvm::StringRef> mlir::fcgpu::findValuesOf(Product product,
+                                                          llvm::StringRef key) {
+  for (const ProductField &field : getProductFields())
+    if (field.product == product && field.key == key)
+      return field.values;
+  return {};
+}
+
+/// Whether a product leaves a field open for this value.
+static bool mayBe(Product product, llvm::StringRef key, llvm::StringRef value) {
+  llvm::ArrayRef<llvm::StringRef> values = findValuesOf(product, key);
+  return values.empty() || llvm::is_contained(values, value);
+}
+
+/// The first other product that takes the value, as something to use.
+static std::string suggestProduct(llvm::StringRef key, llvm::StringRef value) {
+  for (llvm::StringRef word : getWords<Product>())
+    if (mayBe(*symbolizeProduct(word), key, value))
+      return ("; use product " + word).str();
+  return {};
+}
+
+/// What stands against a value with the product of the schedule.
+static std::optional<std::string> checkField(const ScheduleChoice &choice,
+                                             llvm::StringRef key,
+                                             const std::string &value,
                                              FieldNames names) {
-  std::pair<llvm::StringRef, bool> unknown[] = {
-      {"key_warps", choice.keyWarps > 1},
-      {"query", choice.query != QueryPlacement::Shared},
-      {"softmax", choice.softmax == Softmax::OnePass},
-      {"overlap", choice.overlap != Overlap::None},
-      {"row_max",
-       choice.rowMax != RowMax::Exact && choice.rowMax != RowMax::Stale},
-      {"row_sum", choice.rowSum != RowSum::Add},
-      {"output", choice.output != OutputRoute::Direct}};
-  for (auto [key, isUnknown] : unknown)
-    if (isUnknown)
-      return llvm::formatv("expects key_warps 1, query shared, softmax online "
-                           "or unfused, overlap "
-                           "none, row_max exact or stale, row_sum add and "
-                           "output direct with product "
-                           "{0}, but got another {1}",
-                           stringifyProduct(choice.product), spell(key, names));
-  return std::nullopt;
+  if (mayBe(choice.product, key, value))
+    return std::nullopt;
+  return llvm::formatv(
+      "expects {0} {1} with product {2}, but got {3}{4}", spell(key, names),
+      joinWords(findValuesOf(choice.product, key)),
+      stringifyProduct(choice.product), value, suggestProduct(key, value));
 }
 
-/// Whether there is an exchange where products take tiles from plain rows, and
-/// nowhere else, and copies are such as the product waits for.
-static std::optional<std::string> checkExchange(const ScheduleChoice &choice,
-                                                FieldNames names) {
-  bool isOfThreads = choice.product == Product::Thread;
-  bool fits = choice.hasPlainTiles() ? choice.exchange != Exchange::None
-                                     : choice.exchange == Exchange::None;
-  if (!fits || (isOfThreads && choice.exchange != Exchange::Plain &&
-                choice.exchange != Exchange::Padded))
-    return llvm::formatv(
-        "expects {0} {1} with {2} {3}, but got {4}", spell("exchange", names),
-        isOfThreads              ? "plain or padded"
-        : choice.hasPlainTiles() ? "plain, padded, wide or fragments"
-                                 : "none",
-        spell("product", names), stringifyProduct(choice.product),
-        stringifyExchange(choice.exchange));
-  if (choice.hasBulkCopies() && choice.copies != CopyPath::Async)
-    return llvm::formatv("expects {0} async with {1} warpgroup, whose tiles "
-                         "bulk copies fill, but got {2}",
-                         spell("copies", names), spell("product", names),
-                         stringifyCopyPath(choice.copies));
-  if (choice.product == Product::Warp && choice.copies == CopyPath::Producer)
-    return llvm::formatv("expects {0} async or registers with {1} warp, whose "
-                         "warps wait for each other, but got producer",
-                         spell("copies", names), spell("product", names));
-  return std::nullopt;
-}
-
-/// What stands against products of warpgroups, or of single warps.
+/// What stands against products of warpgroups, of warps or of threads.
 static std::optional<std::string> checkProduct(const ScheduleChoice &choice,
                                                FieldNames names) {
-  if (auto error = checkExchange(choice, names))
+#define FLASHCORE_SCHEDULE_FIELD(Type, Name, name, key, option, initial, text) \
+  if (auto error = checkField(choice, key, printField(choice.name), names))    \
     return error;
-  if (choice.hasPlainTiles())
-    return checkPlain(choice, names);
-  if (choice.product == Product::Warp) {
-    if (choice.overlap == Overlap::PV)
-      return "expects overlap none or qk with product warp, but got pv";
-    if (choice.rowMax == RowMax::Checked)
-      return llvm::formatv("expects {0} exact, stale or folded with product "
-                           "warp, but got checked",
-                           spell("row_max", names));
-    if (choice.output == OutputRoute::Bulk)
-      return "expects output direct with product warp, but got bulk";
-    return std::nullopt;
-  }
+#include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
   if (choice.output == OutputRoute::Bulk && choice.keySplits > 1)
     return llvm::formatv("expects output direct with {0} {1}, whose results "
                          "are partial, but got bulk",
                          spell("key_splits", names), choice.keySplits);
+  if (choice.product != Product::Warpgroup)
+    return std::nullopt;
   if (choice.blockN > kMaxColumnsOfGroup)
     return llvm::formatv("expects {0} of at most {1} with product warpgroup, "
                          "but got {2}",
                          spell("block_n", names), kMaxColumnsOfGroup,
                          choice.blockN);
-  std::pair<llvm::StringRef, bool> unknown[] = {
-      {"key_warps", choice.keyWarps > 1},
-      {"query", choice.query != QueryPlacement::Shared},
-      {"softmax", choice.softmax != Softmax::Online},
-      {"overlap", choice.overlap == Overlap::QK},
-      {"row_max", choice.rowMax == RowMax::Folded}};
-  for (auto [key, isUnknown] : unknown)
-    if (isUnknown)
-      return llvm::formatv(
-          "expects key_warps 1, query shared, softmax online, overlap none or "
-          "pv and row_max exact, stale or checked with product warpgroup, but "
-          "got another {0}; use product warp",
-          spell(key, names));
   int64_t rows = kRowsOfGroup * choice.getRowWarps();
   if (choice.blockM != rows)
     return llvm::formatv("expects {0} to be {1} with {2} warps of product "

@@ -186,6 +186,11 @@ std::string spell(StringRef key, FieldNames names);
 std::optional<std::string> checkFields(const ScheduleChoice &choice,
                                        FieldNames names);
 
+/// The values that a field may have with a product, of ProductFields.def; none
+/// where it may have all.
+llvm::ArrayRef<llvm::StringRef> findValuesOf(Product product,
+                                             llvm::StringRef key);
+
 /// A value of a field, for a user.
 inline std::string printField(int64_t value) { return std::to_string(value); }
 template <typename Enum> std::string printField(Enum value) {
