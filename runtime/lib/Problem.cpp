@@ -471,6 +471,8 @@ std::string Problem::str() const {
     result += " dropout=" + numberText(*attention.dropout);
   if (const TensorGeometry *bias = findTensor(operand::Bias))
     result += " bias=" + biasText(*bias);
+  if (findTensor(operand::AlibiSlopes))
+    result += " alibi";
   if (const TensorGeometry *lists = findTensor(operand::BlockIndices)) {
     auto axis = [&](size_t i) {
       return lists->axes[i] == BroadcastAxis ? '1' : lists->axes[i][0];
