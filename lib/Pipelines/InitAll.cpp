@@ -13,6 +13,7 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelOpInterface.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -74,6 +75,7 @@ void mlir::flashcore::registerAllDialects(DialectRegistry &registry) {
   registerPipelineDialects(registry);
   registerForeignDialects(registry);
   registerBufferizableOpInterfaceExternalModels(registry);
+  registerKernelOpInterfaceExternalModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(
       registry);

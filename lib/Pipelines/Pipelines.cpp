@@ -34,7 +34,6 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
       {2, "blocks and warps",
        [](OpPassManager &pm, const ConfigurePassOptions &) {
          pm.addPass(createTilePass());
-         pm.addPass(createTileMergesPass());
          nestKernels(pm).addPass(createSimplifyKernelPass());
        }},
       {3, "algorithm: online softmax on warp tiles",

@@ -63,7 +63,7 @@ TEST_F(KernelSignatureTest, ArgumentsArePointersThenWhatIsOpen) {
   auto isBatch = [](Dim dim) { return dim == Dim::Batch; };
   std::vector<KernelArgument::Kind> kinds;
   auto arguments =
-      signature.listArguments(/*needsWorkspace=*/true, isAny, isBatch);
+      signature.listArguments(KernelSignature::ReadsWorkspace, isAny, isBatch);
   for (const KernelArgument &argument : arguments)
     kinds.push_back(argument.kind);
   using A = KernelArgument;
@@ -75,7 +75,7 @@ TEST_F(KernelSignatureTest, ArgumentsArePointersThenWhatIsOpen) {
 TEST_F(KernelSignatureTest, TakesOnlyWhatItIsAskedFor) {
   KernelSignature signature = makeSignature();
   auto arguments = signature.listArguments(
-      /*needsWorkspace=*/false,
+      KernelSignature::NoWorkspace,
       [](const KernelTensor &tensor) { return tensor.isOutput; },
       [](Dim) { return false; });
   ASSERT_EQ(arguments.size(), 1u);

@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttentionKernels.h"
 #include "flashcore/Analysis/RowAccess.h"
-#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -28,6 +28,9 @@ using namespace mlir::flashcore;
 
 namespace {
 constexpr int64_t kNumThreads = 128;
+/// Rows of a key head that a block has, of new ones or of the queries that read
+/// it.
+constexpr int64_t kRows = 16;
 /// Columns that a thread moves at a time: 16 bytes.
 constexpr int64_t kColumns = 8;
 
@@ -68,8 +71,8 @@ private:
 
 class AppendBuilder {
 public:
-  AppendBuilder(ImplicitLocOpBuilder &b, AttentionOp op, KernelFrame &frame)
-      : b(b), op(op), frame(frame) {}
+  AppendBuilder(AttentionOp op, KernelFrame &frame)
+      : b(frame.getBuilder()), op(op), frame(frame) {}
 
   void build();
 
@@ -141,7 +144,7 @@ private:
 
 Value AppendBuilder::countQueryBlocks() {
   return asValue(affine::makeComposedFoldedAffineApply(
-      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kAppendRows),
+      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kRows),
       {frame.getSize(Dim::SeqlenQ)}));
 }
 
@@ -152,9 +155,9 @@ void AppendBuilder::findBlock() {
   };
   OpFoldResult rowBlocks =
       isTurned()
-          ? apply(d0.ceilDiv(kAppendRows) + d1,
+          ? apply(d0.ceilDiv(kRows) + d1,
                   {frame.getSize(Dim::SeqlenQ), frame.getSize(Dim::SeqlenNew)})
-          : apply(d0.ceilDiv(kAppendRows), {frame.getSize(Dim::SeqlenNew)});
+          : apply(d0.ceilDiv(kRows), {frame.getSize(Dim::SeqlenNew)});
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   SmallVector<OpFoldResult> basis{frame.getSize(Dim::Batch),
@@ -351,9 +354,9 @@ void AppendBuilder::moveKeyPiece(Value row, Value piece) {
 
 /// Rows of k_new and v_new, as far as there is room for them.
 void AppendBuilder::appendRows(Value chunk) {
-  Value first = multiply(chunk, kAppendRows);
+  Value first = multiply(chunk, kRows);
   Value rows = smaller(size(Dim::SeqlenNew), subtract(capacity, used));
-  rows = smaller(subtract(rows, first), index(kAppendRows));
+  rows = smaller(subtract(rows, first), index(kRows));
   rows = arith::SelectOp::create(b, isThere, rows, index(0));
   int64_t numPieces = getPieces(op.getHeadDim(), getNumPairs()).getNumber() +
                       getPieces(op.getHeadDimV(), /*pairs=*/0).getNumber();
@@ -365,8 +368,8 @@ void AppendBuilder::appendRows(Value chunk) {
 
 /// Rows of query, of all heads that read the block's key head.
 void AppendBuilder::turnQueries(Value chunk) {
-  Value first = multiply(chunk, kAppendRows);
-  Value rows = smaller(subtract(size(Dim::SeqlenQ), first), index(kAppendRows));
+  Value first = multiply(chunk, kRows);
+  Value rows = smaller(subtract(size(Dim::SeqlenQ), first), index(kRows));
   RowPieces pieces = getPieces(op.getHeadDim(), getNumPairs());
   Value heads = divide(size(Dim::HeadsQ), size(Dim::HeadsKV));
   Value firstHead = arith::MulIOp::create(b, headKV, heads);
@@ -397,12 +400,42 @@ void AppendBuilder::build() {
   gpu::ReturnOp::create(b);
 }
 
-gpu::GPUFuncOp
-mlir::flashcore::buildAppendKernel(ImplicitLocOpBuilder &b, AttentionOp op,
-                                   const AttentionSignature &signature,
-                                   StringRef name) {
-  KernelFrame frame(b, signature, signature.getAppendArguments(), name,
-                    kNumThreads, signature.toAppendDictionary(op, kNumThreads));
-  AppendBuilder(b, op, frame).build();
-  return frame.getFunc();
+/// Which rows there are, where they go, and what they are turned by.
+static SmallVector<KernelArgument>
+listArguments(const AttentionSignature &signature, bool isTurned) {
+  auto isTaken = [&](const KernelTensor &tensor) {
+    return AttentionSignature::isOfAppend(tensor) || tensor.isUpdated ||
+           tensor.name == "seqused_k" || tensor.name == "page_table";
+  };
+  auto isSize = [&](Dim dim) {
+    bool isOfQuery = dim == Dim::SeqlenQ || dim == Dim::HeadsQ;
+    return dim <= Dim::RotaryPairs && dim != Dim::KeySplits &&
+           (isTurned || !isOfQuery);
+  };
+  SmallVector<KernelArgument> arguments =
+      signature.listArguments(KernelSignature::NoWorkspace, isTaken, isSize);
+  for (KernelArgument &argument : arguments)
+    argument.isWritten = argument.kind == KernelArgument::Pointer &&
+                         signature.getTensors()[argument.tensor].isUpdated;
+  if (isTurned)
+    signature.addCopy(arguments, "q", /*isWritten=*/true);
+  return arguments;
+}
+
+/// Blocks of rows of query, then as many as there may be of new ones.
+static SizeFormula getGrid(bool isTurned) {
+  SizeFormula rows =
+      isTurned ? SizeFormula(Dim::SeqlenQ).ceilDiv(kRows) + Dim::SeqlenNew
+               : SizeFormula(Dim::SeqlenNew).ceilDiv(kRows);
+  return rows * Dim::HeadsKV * Dim::Batch;
+}
+
+Kernel mlir::flashcore::getAppendKernel(AttentionOp op,
+                                        const AttentionSignature &signature) {
+  bool isTurned = static_cast<bool>(op.getRotaryCos());
+  return {"_append",
+          listArguments(signature, isTurned),
+          {getGrid(isTurned), kNumThreads},
+          /*schedule=*/nullptr,
+          [op](KernelFrame &frame) { AppendBuilder(op, frame).build(); }};
 }

@@ -4,12 +4,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Grids of the kernels, bytes of their workspace and how often keys are split:
-// each formula once, for host code and for the manifest.
+// Tiles, bytes of the workspace and how often keys are split: each formula
+// once, for host code and for the manifest. The grid of a kernel is in its
+// file.
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "AttentionWorkspace.h"
 #include "flashcore/Schedule/ScheduleChoice.h"
 #include "flashcore/Target/TargetInfo.h"
 
@@ -21,6 +22,11 @@ SizeFormula KeyParts::getNumber() const {
   for (const Factor &factor : factors)
     number = number * factor.parts;
   return number;
+}
+
+bool KeyParts::dependOn(Dim dim) const {
+  return llvm::any_of(factors,
+                      [&](const Factor &factor) { return factor.size == dim; });
 }
 
 SizeFormula AttentionSignature::getNumSequences() const {
@@ -35,8 +41,7 @@ SizeFormula AttentionSignature::getMeanQueries() const {
   return SizeFormula(Dim::SeqlenQ).ceilDiv(getNumSequences());
 }
 
-SizeFormula
-AttentionSignature::getKeySplits(fcgpu::ScheduleAttr schedule) const {
+SizeFormula AttentionSignature::getKeySplits() const {
   SplitFormula formula =
       getSplitFormula(schedule.getChoice(), *lookupTarget(schedule.getChip()));
   SizeFormula tiles = getMeanQueries().ceilDiv(formula.rows) *
@@ -51,55 +56,24 @@ AttentionSignature::getKeySplits(fcgpu::ScheduleAttr schedule) const {
                                                 keys.floorDiv(formula.keys)})});
 }
 
-SizeFormula
-AttentionSignature::getNumQueryBlocks(fcgpu::ScheduleAttr schedule) const {
+SizeFormula AttentionSignature::getNumQueryBlocks() const {
   SizeFormula blocks = SizeFormula(Dim::SeqlenQ).ceilDiv(schedule.getBlockM());
   return isVarlen ? blocks + Dim::CuSeqlens : blocks;
 }
 
-SizeFormula
-AttentionSignature::getNumHeadGroups(fcgpu::ScheduleAttr schedule) const {
+SizeFormula AttentionSignature::getNumHeadGroups() const {
   return SizeFormula(Dim::HeadsQ).floorDiv(schedule.getHeadGroup());
 }
 
-SizeFormula
-AttentionSignature::getNumTiles(fcgpu::ScheduleAttr schedule) const {
-  return getNumQueryBlocks(schedule) * getNumHeadGroups(schedule) * Dim::Batch *
+SizeFormula AttentionSignature::getNumTiles() const {
+  return getNumQueryBlocks() * getNumHeadGroups() * Dim::Batch *
          keyParts.getNumber();
 }
 
-/// Tiles of `blockM` x `blockN` scores.
 SizeFormula AttentionSignature::countScoreTiles(int64_t blockM,
                                                 int64_t blockN) const {
   return SizeFormula(Dim::SeqlenQ).ceilDiv(blockM) *
          SizeFormula(Dim::SeqlenK).ceilDiv(blockN) * Dim::HeadsQ * Dim::Batch;
-}
-
-SizeFormula AttentionSignature::getGrid(fcgpu::ScheduleAttr schedule) const {
-  if (schedule.isUnfused())
-    return countScoreTiles(schedule.getBlockM(), schedule.getBlockN());
-  if (!schedule.isPersistent())
-    return getNumTiles(schedule);
-  return SizeFormula::min(
-      {getNumTiles(schedule),
-       SizeFormula(Dim::Multiprocessors) * schedule.getBlocksPerSM()});
-}
-
-SizeFormula AttentionSignature::getScoresGrid() const {
-  return countScoreTiles(scoresChoice.blockM, scoresChoice.blockN);
-}
-
-SizeFormula AttentionSignature::getSoftmaxGrid() const {
-  return SizeFormula(Dim::SeqlenQ).ceilDiv(kSoftmaxRows) * Dim::HeadsQ *
-         Dim::Batch;
-}
-
-SizeFormula AttentionSignature::getAppendGrid() const {
-  // Blocks of rows of query, then as many as there may be of new ones.
-  SizeFormula rows =
-      isTurned ? SizeFormula(Dim::SeqlenQ).ceilDiv(kAppendRows) + Dim::SeqlenNew
-               : SizeFormula(Dim::SeqlenNew).ceilDiv(kAppendRows);
-  return rows * Dim::HeadsKV * Dim::Batch;
 }
 
 SizeFormula AttentionSignature::getRows() {
@@ -111,11 +85,11 @@ SmallVector<SizeFormula> AttentionSignature::getWorkspace() const {
   int64_t halfBytes =
       getTensors().front().getType().getElementTypeBitWidth() / 8;
   SmallVector<SizeFormula> workspace;
-  if (!softmaxArguments.empty())
+  if (schedule.isUnfused())
     for (int64_t bytes : {bytesOfF32, halfBytes})
       workspace.push_back(getRows() *
-                          SizeFormula(Dim::SeqlenK).ceilDiv(tileKeys) *
-                          (bytes * tileKeys));
+                          SizeFormula(Dim::SeqlenK).ceilDiv(getTileKeys()) *
+                          (bytes * getTileKeys()));
   if (isTurned)
     workspace.push_back(getRows() * (getCopyRow(/*tensor=*/0) * halfBytes));
   if (keepsRest)

@@ -117,15 +117,14 @@ void mlir::flashcore::castToDefaultSpace(Operation *op) {
   }
 }
 
-LogicalResult mlir::flashcore::checkIsOnHost(Operation *op, ModuleOp module,
-                                             StringRef what) {
+LogicalResult mlir::flashcore::checkIsOnHost(Operation *op, ModuleOp module) {
   if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<TensorType>))
     return op->emitOpError(
         "is on tensors; bufferize it first (one-shot-bufferize)");
   if (op->getParentOfType<gpu::LaunchOp>() ||
       op->getParentOfType<gpu::GPUModuleOp>())
-    return op->emitOpError("stands in device code; ")
-           << what << " is launched from the host";
+    return op->emitOpError("stands in device code; it is launched from the "
+                           "host");
   if (op->getParentOfType<ModuleOp>() != module)
     return op->emitOpError("stands in a nested module; compile that module by "
                            "itself");

@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "HostLaunch.h"
-#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -16,42 +15,34 @@ using namespace mlir::flashcore;
 
 HostLaunch::HostLaunch(ImplicitLocOpBuilder &b,
                        const KernelSignature &signature)
-    : b(b), sizes(signature.getEndOfDims()), values(signature.getEndOfDims()) {
+    : b(b), sizes(signature.getEndOfDims()) {
   for (const KernelTensor &tensor : signature.getTensors())
     metadata.push_back(
         memref::ExtractStridedMetadataOp::create(b, tensor.value));
   for (auto [tensor, data] : llvm::zip_equal(signature.getTensors(), metadata))
     for (auto [dim, size] : llvm::zip_equal(tensor.axes, data.getSizes()))
-      values[static_cast<int>(dim)] = size;
+      sizes[static_cast<int>(dim)] = size;
   for (unsigned d = 0; d < sizes.size(); ++d)
-    sizes[d] = signature.getExtent(static_cast<Dim>(d))
-                   ? OpFoldResult(b.getIndexAttr(
-                         *signature.getExtent(static_cast<Dim>(d))))
-                   : OpFoldResult(values[d]);
+    if (auto extent = signature.getExtent(static_cast<Dim>(d)))
+      sizes[d] = b.getIndexAttr(*extent);
 }
 
 Value HostLaunch::asValue(OpFoldResult ofr) {
   return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
 }
 
-void HostLaunch::setSize(Dim dim, OpFoldResult size) {
-  sizes[static_cast<int>(dim)] = size;
-  values[static_cast<int>(dim)] = asValue(size);
-}
-
-void HostLaunch::launch(gpu::GPUFuncOp kernel,
-                        ArrayRef<KernelArgument> arguments,
-                        const Workspace &workspace, const SizeFormula &grid) {
-  OpFoldResult blocks = build(grid);
+void HostLaunch::launch(gpu::GPUFuncOp function, const Kernel &kernel,
+                        const Workspace &workspace) {
+  OpFoldResult blocks = build(kernel.launch.grid);
   SmallVector<Value> operands;
-  for (const KernelArgument &argument : arguments) {
+  for (const KernelArgument &argument : kernel.arguments) {
     auto data = metadata[argument.tensor];
     switch (argument.kind) {
     case KernelArgument::Pointer:
       operands.push_back(data.getBaseBuffer());
       break;
     case KernelArgument::Size:
-      operands.push_back(values[static_cast<int>(argument.dim)]);
+      operands.push_back(asValue(sizes[static_cast<int>(argument.dim)]));
       break;
     case KernelArgument::Stride:
       operands.push_back(data.getStrides()[argument.axis]);
@@ -75,16 +66,11 @@ void HostLaunch::launch(gpu::GPUFuncOp kernel,
       break;
     }
   }
-  auto description =
-      kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
-  auto get = [&](StringRef name) {
-    return description.getAs<IntegerAttr>(name).getInt();
-  };
   Value one = asValue(b.getIndexAttr(1));
-  Value threads = asValue(b.getIndexAttr(get("threads")));
-  Value shared =
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(get("shared_memory")));
+  Value threads = asValue(b.getIndexAttr(kernel.launch.numThreads));
+  Value shared = arith::ConstantOp::create(
+      b, b.getI32IntegerAttr(kernel.launch.sharedMemory));
   gpu::LaunchFuncOp::create(
-      b, kernel, gpu::KernelDim3{asValue(blocks), one, one},
+      b, function, gpu::KernelDim3{asValue(blocks), one, one},
       gpu::KernelDim3{threads, one, one}, shared, operands);
 }

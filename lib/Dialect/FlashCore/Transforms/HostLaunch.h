@@ -11,7 +11,7 @@
 #ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_HOSTLAUNCH_H
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_HOSTLAUNCH_H
 
-#include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelOpInterface.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -32,17 +32,18 @@ public:
   HostLaunch(ImplicitLocOpBuilder &b, const KernelSignature &signature);
 
   /// One that no tensor has.
-  void setSize(Dim dim, OpFoldResult size);
+  void setSize(Dim dim, OpFoldResult size) {
+    sizes[static_cast<int>(dim)] = size;
+  }
   /// The value of a formula of sizes.
   OpFoldResult build(const SizeFormula &formula) {
     return formula.build(b,
                          [&](Dim dim) { return sizes[static_cast<int>(dim)]; });
   }
 
-  /// Launches `grid` blocks of `kernel`, which takes `arguments`, of as many
-  /// threads, and as much shared memory, as it says of itself.
-  void launch(gpu::GPUFuncOp kernel, ArrayRef<KernelArgument> arguments,
-              const Workspace &workspace, const SizeFormula &grid);
+  /// Launches `function`, which was made of `kernel`.
+  void launch(gpu::GPUFuncOp function, const Kernel &kernel,
+              const Workspace &workspace);
 
 private:
   Value asValue(OpFoldResult ofr);
@@ -50,7 +51,6 @@ private:
   ImplicitLocOpBuilder &b;
   SmallVector<memref::ExtractStridedMetadataOp> metadata;
   SmallVector<OpFoldResult> sizes;
-  SmallVector<Value> values;
 };
 
 } // namespace mlir::flashcore

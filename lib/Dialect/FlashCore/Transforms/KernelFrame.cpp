@@ -59,7 +59,6 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &b,
 /// does the pointer, unless the offset is the caller's), and nobody else writes
 /// what is read while the kernel runs. The parts of a workspace are apart.
 void KernelFrame::setArgumentAttributes() {
-  bool writesOutputs = false;
   for (auto [i, argument] : llvm::enumerate(arguments)) {
     int64_t alignment = 0;
     bool isRead = false;
@@ -67,13 +66,10 @@ void KernelFrame::setArgumentAttributes() {
       const KernelTensor &tensor = signature.getTensors()[argument.tensor];
       if (!ShapedType::isDynamic(tensor.offset))
         alignment = tensor.alignment;
-      writesOutputs |= tensor.isOutput;
       isRead = !tensor.isOutput && !argument.isWritten;
     } else if (argument.kind == KernelArgument::Workspace) {
-      // As f32, only a kernel that writes outputs reads it.
       alignment = kWorkspaceAlignment;
-      isRead = !argument.isWritten &&
-               (argument.isCopy || argument.isOfType || writesOutputs);
+      isRead = !argument.isWritten;
     } else {
       continue;
     }

@@ -59,14 +59,17 @@ StringRef KernelSignature::getName(Dim dim) const {
 }
 
 SmallVector<KernelArgument> KernelSignature::listArguments(
-    bool needsWorkspace, function_ref<bool(const KernelTensor &)> takesTensor,
+    WorkspaceUse workspace,
+    function_ref<bool(const KernelTensor &)> takesTensor,
     function_ref<bool(Dim)> takesSize) const {
   SmallVector<KernelArgument> result;
   for (auto [i, tensor] : llvm::enumerate(tensors))
     if (takesTensor(tensor))
       result.push_back({KernelArgument::Pointer, static_cast<unsigned>(i)});
-  if (needsWorkspace)
+  if (workspace != NoWorkspace)
     result.push_back({KernelArgument::Workspace});
+  if (workspace == WritesWorkspace)
+    result.back().isWritten = true;
   for (unsigned d = 0; d < extents.size(); ++d)
     if (Dim dim = static_cast<Dim>(d);
         !extents[d] && (hasDim(dim) || dim == Dim::KeySplits) && takesSize(dim))

@@ -11,10 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttentionKernels.h"
+#include "AttentionWorkspace.h"
 #include "Sequences.h"
 #include "TileOperands.h"
-#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
-#include "flashcore/Target/TargetInfo.h"
+#include "flashcore/Schedule/ResourceModel.h"
+#include "flashcore/Schedule/ScoresChoice.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -28,11 +30,11 @@ namespace {
 class ScoresKernelBuilder {
 public:
   /// Writes to `target`. Probabilities need what rounding left of LSE.
-  ScoresKernelBuilder(ImplicitLocOpBuilder &b, AttentionOp op,
-                      KernelFrame &frame, fcgpu::ScheduleAttr schedule,
-                      ScoresStage stage, Value target, Value lseRest = {})
-      : b(b), op(op), frame(frame), schedule(schedule), stage(stage),
-        target(target), lseRest(lseRest) {}
+  ScoresKernelBuilder(AttentionOp op, KernelFrame &frame,
+                      fcgpu::ScheduleAttr schedule, ScoresStage stage,
+                      Value target, Value lseRest = {})
+      : b(frame.getBuilder()), op(op), frame(frame), schedule(schedule),
+        stage(stage), target(target), lseRest(lseRest) {}
 
   void build();
 
@@ -62,34 +64,6 @@ private:
   OpFoldResult key;
 };
 } // namespace
-
-SmallVector<OpFoldResult> LseRest::getShape() {
-  ImplicitLocOpBuilder &b = frame.getBuilder();
-  OpFoldResult row = affine::makeComposedFoldedAffineApply(
-      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kRowFloats) * kRowFloats,
-      {frame.getSize(Dim::SeqlenQ)});
-  return {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ), row};
-}
-
-Value LseRest::view() {
-  if (!isKept)
-    return Value();
-  ImplicitLocOpBuilder &b = frame.getBuilder();
-  SmallVector<OpFoldResult> shape = getShape();
-  Value rows = frame.viewWorkspace(b.getIndexAttr(0), shape);
-  shape.back() = frame.getSize(Dim::SeqlenQ);
-  SmallVector<OpFoldResult> begin(shape.size(), b.getIndexAttr(0)),
-      strides(shape.size(), b.getIndexAttr(1));
-  return memref::SubViewOp::create(b, rows, begin, shape, strides);
-}
-
-OpFoldResult LseRest::getEnd() {
-  OpFoldResult end = frame.getBuilder().getIndexAttr(isKept);
-  if (isKept)
-    for (OpFoldResult size : getShape())
-      end = frame.multiply(end, size);
-  return end;
-}
 
 /// Blocks next to each other have keys next to each other of the same queries,
 /// so that what they write is, too.
@@ -174,33 +148,76 @@ void ScoresKernelBuilder::build() {
   gpu::ReturnOp::create(b);
 }
 
-gpu::GPUFuncOp
-mlir::flashcore::buildScoresKernel(ImplicitLocOpBuilder &b, AttentionOp op,
-                                   const AttentionSignature &signature,
-                                   fcgpu::ScheduleAttr schedule,
-                                   StringRef name) {
-  auto ofScores = fcgpu::ScheduleAttr::get(b.getContext(), schedule.getChip(),
-                                           signature.getScoresChoice());
-  KernelFrame frame(b, signature, signature.getScoresArguments(), name,
-                    ofScores.getNumThreads(), signature.toScoresDictionary(op));
-  frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, ofScores);
-  ScoresKernelBuilder(b, op, frame, ofScores, *op.getStage(),
-                      frame.getTensor("scores"),
-                      LseRest(frame, signature).view())
-      .build();
-  return frame.getFunc();
+/// The stage says what scores are made of. They are an output, or go to the
+/// workspace.
+static SmallVector<KernelArgument>
+listArguments(const AttentionSignature &signature, ScoresStage stage,
+              bool writesOutput) {
+  auto isTaken = [&](const KernelTensor &tensor) {
+    StringRef name = tensor.name;
+    if (AttentionSignature::isOfAppend(tensor))
+      return false;
+    if (name == "scores")
+      return writesOutput;
+    if (name == "q" || name == "k" || name == "seqused_k")
+      return true;
+    if (name == "lse")
+      return stage == ScoresStage::Probabilities;
+    // What changes scores, or hides them.
+    return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
+           name != "sink_logits" && name != "rng";
+  };
+  KernelSignature::WorkspaceUse workspace =
+      !writesOutput              ? KernelSignature::WritesWorkspace
+      : signature.keepsLseRest() ? KernelSignature::ReadsWorkspace
+                                 : KernelSignature::NoWorkspace;
+  SmallVector<KernelArgument> arguments =
+      signature.listArguments(workspace, isTaken, [](Dim dim) {
+        return dim != Dim::HeadDimV && dim != Dim::KeySplits &&
+               !AttentionSignature::isOfAppend(dim);
+      });
+  signature.addCopyOfQuery(arguments);
+  return arguments;
 }
 
-gpu::GPUFuncOp mlir::flashcore::buildUnfusedScoresKernel(
-    ImplicitLocOpBuilder &b, AttentionOp op,
-    const AttentionSignature &signature, fcgpu::ScheduleAttr schedule,
-    StringRef name, DictionaryAttr description) {
-  KernelFrame frame(b, signature, signature.getArguments(), name,
-                    schedule.getNumThreads(), description);
-  frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, schedule);
-  UnfusedWorkspace workspace(frame, signature);
-  ScoresKernelBuilder(b, op, frame, schedule, ScoresStage::Masked,
-                      workspace.viewScores())
-      .build();
-  return frame.getFunc();
+/// A block for each tile of scores.
+static KernelLaunch getLaunch(AttentionOp op,
+                              const AttentionSignature &signature,
+                              fcgpu::ScheduleAttr schedule) {
+  return {signature.countScoreTiles(schedule.getBlockM(), schedule.getBlockN()),
+          schedule.getNumThreads(),
+          getScoresSharedMemoryBytes(AttentionProblem::get(op),
+                                     schedule.getChoice())};
+}
+
+Kernel mlir::flashcore::getScoresKernel(AttentionOp op,
+                                        const AttentionSignature &signature) {
+  fcgpu::ScheduleAttr ofAttention = signature.getSchedule();
+  auto schedule = fcgpu::ScheduleAttr::get(
+      op.getContext(), ofAttention.getChip(),
+      chooseScoresSchedule(AttentionProblem::get(op), ofAttention.getChoice()));
+  ScoresStage stage = *op.getStage();
+  return {"_scores", listArguments(signature, stage, /*writesOutput=*/true),
+          getLaunch(op, signature, schedule), schedule,
+          [=, &signature](KernelFrame &frame) {
+            ScoresKernelBuilder(op, frame, schedule, stage,
+                                frame.getTensor("scores"),
+                                LseRest(frame, signature).view())
+                .build();
+          }};
+}
+
+Kernel
+mlir::flashcore::getUnfusedScoresKernel(AttentionOp op,
+                                        const AttentionSignature &signature) {
+  fcgpu::ScheduleAttr schedule = signature.getSchedule();
+  return {"",
+          listArguments(signature, ScoresStage::Masked, /*writesOutput=*/false),
+          getLaunch(op, signature, schedule), schedule,
+          [=, &signature](KernelFrame &frame) {
+            UnfusedWorkspace workspace(frame, signature);
+            ScoresKernelBuilder(op, frame, schedule, ScoresStage::Masked,
+                                workspace.viewScores())
+                .build();
+          }};
 }

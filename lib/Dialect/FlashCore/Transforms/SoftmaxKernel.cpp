@@ -11,8 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttentionKernels.h"
+#include "AttentionWorkspace.h"
 #include "Exponentials.h"
-#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -25,7 +26,9 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 namespace {
-constexpr int64_t kLanes = kSoftmaxThreads / kSoftmaxRows;
+/// Threads of a block, each warp of which has a row.
+constexpr int64_t kLanes = 32, kThreads = 128;
+constexpr int64_t kRows = kThreads / kLanes;
 /// Columns of a lane: 16 bytes of scores.
 constexpr int64_t kColumns = 4;
 
@@ -33,9 +36,9 @@ class SoftmaxBuilder {
 public:
   /// P is of type `half`; `lseRest`, which may be null, is where what rounding
   /// leaves of LSE goes.
-  SoftmaxBuilder(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                 UnfusedWorkspace &workspace, Type half, Value lseRest)
-      : b(b), frame(frame), half(half), lseRest(lseRest),
+  SoftmaxBuilder(KernelFrame &frame, UnfusedWorkspace &workspace, Type half,
+                 Value lseRest)
+      : b(frame.getBuilder()), frame(frame), half(half), lseRest(lseRest),
         columns(asValue(workspace.getColumns())),
         scores(workspace.viewScores()), pairs(workspace.viewPairs()) {}
 
@@ -93,17 +96,17 @@ void SoftmaxBuilder::findRow() {
       b, block,
       SmallVector<OpFoldResult>{frame.getSize(Dim::Batch),
                                 frame.getSize(Dim::HeadsQ),
-                                apply(d0.ceilDiv(kSoftmaxRows), {seqlenQ})});
+                                apply(d0.ceilDiv(kRows), {seqlenQ})});
   batch = ids.getResult(0);
   head = ids.getResult(1);
   Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   auto place = affine::AffineDelinearizeIndexOp::create(
-      b, thread, ArrayRef<int64_t>{kSoftmaxRows, kLanes});
+      b, thread, ArrayRef<int64_t>{kRows, kLanes});
   lane = place.getResult(1);
-  query = asValue(
-      apply(d0 * kSoftmaxRows + d1, {ids.getResult(2), place.getResult(0)}));
+  query =
+      asValue(apply(d0 * kRows + d1, {ids.getResult(2), place.getResult(0)}));
   auto known = getConstantIntValue(seqlenQ);
-  if (known && *known % kSoftmaxRows == 0)
+  if (known && *known % kRows == 0)
     return;
   Value isRow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, query,
                                       asValue(seqlenQ));
@@ -234,16 +237,28 @@ void SoftmaxBuilder::build() {
   gpu::ReturnOp::create(b);
 }
 
-gpu::GPUFuncOp
-mlir::flashcore::buildSoftmaxKernel(ImplicitLocOpBuilder &b, AttentionOp op,
-                                    const AttentionSignature &signature,
-                                    StringRef name) {
-  KernelFrame frame(b, signature, signature.getSoftmaxArguments(), name,
-                    kSoftmaxThreads,
-                    signature.toSoftmaxDictionary(b.getContext()));
-  UnfusedWorkspace workspace(frame, signature);
-  SoftmaxBuilder(b, frame, workspace, op.getQueryType().getElementType(),
-                 LseRest(frame, signature).view())
-      .build();
-  return frame.getFunc();
+Kernel mlir::flashcore::getSoftmaxKernel(AttentionOp op,
+                                         const AttentionSignature &signature) {
+  SmallVector<KernelArgument> arguments = signature.listArguments(
+      KernelSignature::WritesWorkspace,
+      [](const KernelTensor &tensor) {
+        return tensor.name == "lse" || tensor.name == "sink_logits";
+      },
+      [](Dim dim) {
+        return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
+               dim == Dim::SeqlenK;
+      });
+  Type half = op.getQueryType().getElementType();
+  SizeFormula grid =
+      SizeFormula(Dim::SeqlenQ).ceilDiv(kRows) * Dim::HeadsQ * Dim::Batch;
+  return {"_softmax",
+          std::move(arguments),
+          {grid, kThreads},
+          /*schedule=*/nullptr,
+          [=, &signature](KernelFrame &frame) {
+            UnfusedWorkspace workspace(frame, signature);
+            SoftmaxBuilder(frame, workspace, half,
+                           LseRest(frame, signature).view())
+                .build();
+          }};
 }

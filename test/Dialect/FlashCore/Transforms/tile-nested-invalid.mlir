@@ -20,7 +20,7 @@ func.func @in_device_code(%q: !t, %o: !t) {
   %c1 = arith.constant 1 : index
   gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
              threads(%tx, %ty, %tz) in (%sx = %c1, %sy = %c1, %sz = %c1) {
-    // expected-error @below {{'flashcore.attention' op stands in device code; attention is launched from the host}}
+    // expected-error @below {{'flashcore.attention' op stands in device code; it is launched from the host}}
     flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
     gpu.terminator
   }

@@ -39,7 +39,7 @@ void castToDefaultSpace(Operation *op);
 /// Whether `op` can become a launch of `module`: it is on memrefs and stands in
 /// the host code of that module. Reports what is wrong of `what`, such as "a
 /// merge".
-LogicalResult checkIsOnHost(Operation *op, ModuleOp module, StringRef what);
+LogicalResult checkIsOnHost(Operation *op, ModuleOp module);
 
 /// `loc` without debug information, which says of which host function an op is
 /// a part. LLVM would take the kernel for a part of it too, and its backend

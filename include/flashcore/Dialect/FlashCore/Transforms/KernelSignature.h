@@ -68,8 +68,7 @@ struct KernelArgument {
   bool isCopy = false;
   /// Workspace: of elements of that tensor's type, which the kernel reads.
   bool isOfType = false;
-  /// Pointer of an input, Workspace of a copy or of a kernel that writes
-  /// outputs as well: the kernel writes it.
+  /// Pointer of an input, Workspace: the kernel writes it.
   bool isWritten = false;
 };
 
@@ -97,10 +96,12 @@ public:
   /// One past the last Dim of a tensor.
   unsigned getEndOfDims() const { return extents.size(); }
 
+  /// What a kernel does with the workspace, as f32.
+  enum WorkspaceUse { NoWorkspace, ReadsWorkspace, WritesWorkspace };
   /// The arguments of a kernel that takes these tensors and sizes, which are
   /// asked for where a tensor or the host has them.
   SmallVector<KernelArgument>
-  listArguments(bool needsWorkspace,
+  listArguments(WorkspaceUse workspace,
                 function_ref<bool(const KernelTensor &)> takesTensor,
                 function_ref<bool(Dim)> takesSize) const;
   /// Lets a kernel of these arguments have the packed copy of a tensor in the

@@ -55,7 +55,6 @@ std::unique_ptr<Pass> createConfigurePass();
 std::unique_ptr<Pass> createConfigurePass(ConfigurePassOptions options);
 
 #define GEN_PASS_DECL_TILEPASS
-#define GEN_PASS_DECL_TILEMERGESPASS
 #define GEN_PASS_DECL_ONLINESOFTMAXPASS
 #define GEN_PASS_REGISTRATION
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h.inc"

@@ -68,15 +68,18 @@ def ConfigurePass : Pass<"flashcore-configure"> {
 }
 
 def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
-  let summary = "Turn each attention into a kernel over blocks and warps";
+  let summary = "Turn each attention and each merge into kernels";
   let description = [{
-    Phase 2. Precondition: every `flashcore.attention` is on memrefs and carries
-    `fcgpu.schedule` (flashcore-configure). Postcondition: none is left outside
-    a `gpu.func`; each became a `gpu.launch_func` of a new kernel, in which an
-    `scf.forall` over the warps of a block (with `key_warps`: over rows and key
-    parts) holds an attention tile. The query tiles of a block start at a
-    multiple of block_m; with head_group G, warp w of num_warps works on the
-    w / (num_warps / G)th of the block's G heads, and all of them on one kv head.
+    Phase 2. Precondition: every op with the KernelOpInterface is on memrefs and
+    carries what flashcore-configure leaves on it: `fcgpu.schedule` on attentions,
+    `fcgpu.chip` on others. Postcondition: none is left outside a `gpu.func`; each
+    became `gpu.launch_func`s of its kernels, which equal ops share.
+
+    The main kernel of an attention is an `scf.forall` over the warps of a block
+    (with `key_warps`: over rows and key parts) that holds an attention tile. The
+    query tiles of a block start at a multiple of block_m; with head_group G, warp w
+    of num_warps works on the w / (num_warps / G)th of the block's G heads, and all
+    of them on one kv head.
 
     With grid_heads H, blocks are numbered so that H heads (or groups of heads)
     at a time take turns, each time with the query tile before the last one.
@@ -86,7 +89,10 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
 
     With key_splits N > 1, N blocks share a query tile: split s works on the s-th
     part of the key tiles that the tile's queries see, and writes its O and LSE in
-    f32 to a workspace. A second kernel, of upstream ops alone, merges them.
+    f32 to a workspace. A second kernel, of upstream ops alone, merges them. It is
+    that of `flashcore.merge`, too: a block merges a query row, groups of its
+    threads take turns at the parts, a thread four columns of them, and what the
+    groups have meets in shared memory.
 
     With softmax unfused there are three kernels. The tiles of the first write the
     masked scores to a workspace, as those of `scores` write an output; the second,
@@ -110,31 +116,6 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
             outs(%o_tile : ...)
             tile(%b#0, %b#1, %row, %c512, %c0, %c512, %c512, %block_row)
       } {mapping = [#gpu.warp<linear_dim_0>]}
-    ```
-  }];
-  let statistics = [Statistic<"numKernels", "num-kernels", "Kernels made">];
-  let dependentDialects = [
-    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
-    "::mlir::fcgpu::FCGPUDialect", "::mlir::gpu::GPUDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
-    "::mlir::vector::VectorDialect"];
-}
-
-def TileMergesPass : Pass<"flashcore-tile-merges", "::mlir::ModuleOp"> {
-  let summary = "Turn each flashcore.merge into a kernel";
-  let description = [{
-    Phase 2. Precondition: every `flashcore.merge` is on memrefs and carries
-    `fcgpu.chip` (flashcore-configure). Postcondition: none is left; each became a
-    `gpu.launch_func` of a new kernel of upstream ops, the one that attentions with
-    split keys have behind them. A block merges a query row: groups of its threads
-    take turns at the parts, a thread four columns of them, and what the groups
-    have meets in shared memory. Equal merges share a kernel.
-
-    ```mlir
-    gpu.func @merge_f16_d64(%outputs: memref<f32>, %lses: memref<f32>, ...) kernel {
-      %row:3 = affine.delinearize_index %block into (1, 8, 512)
-      ...
     ```
   }];
   let statistics = [Statistic<"numKernels", "num-kernels", "Kernels made">];

@@ -1,17 +1,19 @@
-//===- UnfusedWorkspace.cpp - S and P in global memory --------------------===//
+//===- AttentionWorkspace.cpp - What kernels hand on ----------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// What the three kernels of softmax unfused hand on. Rows are row-major, but a
-// tile of P V sees its own as tiles that lie next to each other, so that their
-// number of columns is known whatever that of the keys is.
+// Rows of S and P are row-major, but a tile of P V sees its own as tiles that
+// lie next to each other, so that their number of columns is known whatever
+// that of the keys is.
 //
 //===----------------------------------------------------------------------===//
 
-#include "flashcore/Dialect/FlashCore/Transforms/AttentionKernels.h"
+#include "AttentionWorkspace.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -19,6 +21,54 @@ using namespace mlir::flashcore;
 static OpFoldResult apply(ImplicitLocOpBuilder &b, AffineExpr expr,
                           ArrayRef<OpFoldResult> operands) {
   return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
+}
+
+SmallVector<OpFoldResult> LseRest::getShape() {
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  OpFoldResult row = affine::makeComposedFoldedAffineApply(
+      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kRowFloats) * kRowFloats,
+      {frame.getSize(Dim::SeqlenQ)});
+  return {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ), row};
+}
+
+Value LseRest::view() {
+  if (!isKept)
+    return Value();
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  SmallVector<OpFoldResult> shape = getShape();
+  Value rows = frame.viewWorkspace(b.getIndexAttr(0), shape);
+  shape.back() = frame.getSize(Dim::SeqlenQ);
+  SmallVector<OpFoldResult> begin(shape.size(), b.getIndexAttr(0)),
+      strides(shape.size(), b.getIndexAttr(1));
+  return memref::SubViewOp::create(b, rows, begin, shape, strides);
+}
+
+OpFoldResult LseRest::getEnd() {
+  OpFoldResult end = frame.getBuilder().getIndexAttr(isKept);
+  if (isKept)
+    for (OpFoldResult size : getShape())
+      end = frame.multiply(end, size);
+  return end;
+}
+
+PartialResults
+mlir::flashcore::viewPartialResults(KernelFrame &frame,
+                                    const AttentionSignature &signature,
+                                    ArrayRef<OpFoldResult> axes) {
+  Builder &b = frame.getBuilder();
+  SmallVector<OpFoldResult> shape(axes);
+  shape.append({frame.getSize(Dim::HeadsQ), frame.getSize(Dim::SeqlenQ)});
+  OpFoldResult columns = b.getIndexAttr(fcgpu::getTileColumns(
+      *getConstantIntValue(frame.getSize(Dim::HeadDimV))));
+  OpFoldResult rows = b.getIndexAttr(1);
+  for (OpFoldResult size : shape)
+    rows = frame.multiply(rows, size);
+  OpFoldResult begin = LseRest(frame, signature).getEnd();
+  OpFoldResult end = frame.add(begin, frame.multiply(rows, columns));
+  Value lse = frame.viewWorkspace(end, shape);
+  Value rest = frame.viewWorkspace(frame.add(end, rows), shape);
+  shape.push_back(columns);
+  return {frame.viewWorkspace(begin, shape), lse, rest};
 }
 
 UnfusedWorkspace::UnfusedWorkspace(KernelFrame &frame,

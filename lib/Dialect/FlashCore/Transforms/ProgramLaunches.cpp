@@ -1,14 +1,14 @@
-//===- AttentionLaunches.cpp - Launches of an attention's kernels ---------===//
+//===- ProgramLaunches.cpp - Launches of a program's kernels --------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes what a manifest says by the same formulas (AttentionSizes.cpp).
+// Computes what a manifest says by the same formulas.
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionLaunches.h"
+#include "ProgramLaunches.h"
 #include "flashcore/Target/TargetInfo.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -21,26 +21,25 @@ static Value asValue(ImplicitLocOpBuilder &b, OpFoldResult ofr) {
   return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
 }
 
-AttentionLaunches::AttentionLaunches(ImplicitLocOpBuilder &b,
-                                     fcgpu::ScheduleAttr schedule,
-                                     const AttentionSignature &signature)
-    : b(b), schedule(schedule), signature(signature), host(b, signature) {
+ProgramLaunches::ProgramLaunches(ImplicitLocOpBuilder &b,
+                                 const KernelProgram &program)
+    : b(b), program(program), host(b, *program.sizes) {
   // How many the device has is known to us from its chip alone; kernels are
   // right for any number of blocks.
-  int64_t numSMs = lookupTarget(schedule.getChip())->device.numSMs;
+  int64_t numSMs = lookupTarget(program.chip)->device.numSMs;
   host.setSize(Dim::Multiprocessors, b.getIndexAttr(numSMs));
 }
 
-Value AttentionLaunches::buildQueryTest() {
-  OpFoldResult rows = host.build(signature.getMeanQueries());
+Value ProgramLaunches::buildTest() {
+  OpFoldResult number = host.build(program.condition.number);
   return arith::CmpIOp::create(
-      b, arith::CmpIPredicate::sle, asValue(b, rows),
-      asValue(b, b.getIndexAttr(schedule.getExpectedQueries())));
+      b, arith::CmpIPredicate::sle, asValue(b, number),
+      asValue(b, b.getIndexAttr(*program.condition.most)));
 }
 
 /// A pointer to elements of the type, which begin the workspace of so many
 /// bytes.
-Value AttentionLaunches::view(Type element, const SizeFormula &bytes) {
+Value ProgramLaunches::view(Type element, const SizeFormula &bytes) {
   int64_t elementBytes = element.getIntOrFloatBitWidth() / 8;
   Value count = asValue(b, host.build(bytes.floorDiv(elementBytes)));
   Value elements = memref::ViewOp::create(
@@ -49,9 +48,9 @@ Value AttentionLaunches::view(Type element, const SizeFormula &bytes) {
   return memref::ExtractStridedMetadataOp::create(b, elements).getBaseBuffer();
 }
 
-void AttentionLaunches::allocateWorkspace() {
+void ProgramLaunches::allocateWorkspace() {
   SizeFormula bytes = 0;
-  for (const SizeFormula &part : signature.getWorkspace())
+  for (const SizeFormula &part : program.workspace)
     bytes = bytes + part;
   if (bytes.getNumber() == 0)
     return;
@@ -62,16 +61,16 @@ void AttentionLaunches::allocateWorkspace() {
                   /*symbolOperands=*/ValueRange())
                   .getMemref();
   pointers.floats = view(b.getF32Type(), bytes);
-  pointers.typed =
-      view(signature.getTensors().front().getType().getElementType(), bytes);
+  const KernelTensor &first = program.sizes->getTensors().front();
+  pointers.typed = view(first.getType().getElementType(), bytes);
 }
 
-void AttentionLaunches::build(ArrayRef<LaunchedKernel> kernels) {
-  if (schedule.getSplitCount() == fcgpu::SplitCount::Call)
-    host.setSize(Dim::KeySplits, host.build(signature.getKeySplits(schedule)));
+void ProgramLaunches::build(ArrayRef<gpu::GPUFuncOp> functions) {
+  for (const ProgramValue &value : program.values)
+    host.setSize(value.size, host.build(value.is));
   allocateWorkspace();
-  for (const LaunchedKernel &each : kernels)
-    host.launch(each.kernel, each.arguments, pointers, each.grid);
+  for (auto [kernel, function] : llvm::zip_equal(program.kernels, functions))
+    host.launch(function, kernel, pointers);
   if (workspace)
     gpu::DeallocOp::create(b, /*asyncToken=*/Type(),
                            /*asyncDependencies=*/ValueRange(), workspace);

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -split-input-file -verify-diagnostics -flashcore-tile-merges
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics -flashcore-tile
 
 func.func @no_chip(%outputs: memref<2x1x8x3x64xf16>, %lses: memref<2x1x8x3xf32>, %o: memref<1x8x3x64xf16>) {
   // expected-error @below {{has no fcgpu.chip; run flashcore-configure first}}
@@ -28,7 +28,7 @@ func.func @tensors(%outputs: tensor<2x1x8x3x64xf16>, %lses: tensor<2x1x8x3xf32>,
 
 gpu.module @kernels {
   gpu.func @device(%outputs: memref<2x1x8x3x64xf16>, %lses: memref<2x1x8x3xf32>, %o: memref<1x8x3x64xf16>) kernel {
-    // expected-error @below {{stands in device code; a merge is launched from the host}}
+    // expected-error @below {{stands in device code; it is launched from the host}}
     flashcore.merge ins(%outputs, %lses : memref<2x1x8x3x64xf16>, memref<2x1x8x3xf32>) outs(%o : memref<1x8x3x64xf16>)
         {fcgpu.chip = "sm_89"}
     gpu.return

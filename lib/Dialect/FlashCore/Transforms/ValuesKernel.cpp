@@ -1,0 +1,68 @@
+//===- ValuesKernel.cpp - Phase 2: P V of probabilities in memory ---------===//
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The third kernel of an attention with softmax unfused. Its tiles read P from
+// the workspace; there are no query and key, and output and value stand in
+// their place. Keys that bounds of the mask hide have probability 0, and are
+// skipped.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionBlock.h"
+#include "AttentionKernels.h"
+#include "AttentionWorkspace.h"
+#include "TileOperands.h"
+#include "flashcore/Schedule/ResourceModel.h"
+
+using namespace mlir;
+using namespace mlir::flashcore;
+
+static void buildValues(AttentionOp op, KernelFrame &frame,
+                        const AttentionSignature &signature) {
+  ImplicitLocOpBuilder &b = frame.getBuilder();
+  AttentionBlock block(op, frame, signature);
+  auto buildTile = [&](Value warp) {
+    WarpRows rows = block.findRows(warp);
+    Value batch = block.getSequence().batch;
+    Value v = block.getKeys("v");
+    Value o = sliceRows(b, frame.getTensor("o"), batch, rows.headQ, rows.row,
+                        rows.rows);
+    Value p = UnfusedWorkspace(frame, signature)
+                  .viewTile(batch, rows.headQ, rows.row, rows.rows);
+    SmallVector<Value> operands = block.getTileOperands(rows);
+    auto tile = AttentionOp::create(b, o, v, v, o);
+    tile.getProbabilitiesMutable().assign(p);
+    tile.getTileMutable().assign(operands);
+    tile.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
+    tile.setCausalAttr(op.getCausalAttr());
+    tile.setWindowLeftAttr(op.getWindowLeftAttr());
+    tile.setWindowRightAttr(op.getWindowRightAttr());
+    tile->setAttr(fcgpu::kScheduleAttrName, signature.getSchedule());
+  };
+  block.build(/*prepare=*/[] {}, buildTile);
+}
+
+Kernel mlir::flashcore::getValuesKernel(AttentionOp op,
+                                        const AttentionSignature &signature) {
+  SmallVector<KernelArgument> arguments = signature.listArguments(
+      KernelSignature::NoWorkspace,
+      [](const KernelTensor &tensor) {
+        return tensor.name == "v" || tensor.name == "o" ||
+               tensor.name == "seqused_k";
+      },
+      [](Dim dim) { return dim <= Dim::SeqlenK; });
+  signature.addWorkspaceOf(arguments, "q");
+  fcgpu::ScheduleAttr schedule = signature.getSchedule();
+  return {"_values",
+          std::move(arguments),
+          {signature.getNumTiles(), schedule.getNumThreads(),
+           getValuesSharedMemoryBytes(AttentionProblem::get(op),
+                                      schedule.getChoice())},
+          schedule,
+          [=, &signature](KernelFrame &frame) {
+            buildValues(op, frame, signature);
+          }};
+}
