@@ -44,7 +44,7 @@ EDGES = [1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
 INTERNAL = ("PLEASE submit", "LLVM ERROR", "Assertion", "UNREACHABLE", "Stack dump", "failed to legalize", "internal error",
             "does not dominate", "Intrinsic has incorrect", "terminate called", "runtime error:", "AddressSanitizer")
 UNKNOWN_CHIPS = ("sm_60", "gfx90a", "sm_")
-# What chips without tensor cores for a type say of lists that none of their blocks can walk (C28).
+# What chips without tensor cores for a type say of lists that none of their blocks can walk (C17).
 UNSUPPORTED = re.compile(r"has block lists of \d+ queries, but sm_\d+ has only products of threads")
 # What the runner says where the chip that was drawn is newer than the card.
 OTHER_CARD = "expects a device that runs"

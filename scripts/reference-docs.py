@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "docs/examples"
 OP_HEAD = """# The op
 
-Written by `scripts/reference-docs.py` from `FlashCoreOps.td` and `FCGPUAttrs.td` and from the examples. [Support.md](Support.md) says what of it is
+Written by `scripts/reference-docs.py` from `FlashCoreOps.td`, `FlashCoreTileOps.td` and `FCGPUAttrs.td` and from the examples. [Support.md](Support.md) says what of it is
 lowered, [Tutorial.md](Tutorial.md) walks through a first one.
 
 ## Examples
@@ -45,7 +45,12 @@ PHASES = {"Phases 1 to 3: what, blocks and warps, algorithm": "flashcore/Dialect
           "Phases 4 to 6: memory, schedule, threads": "flashcore/Dialect/FCGPU/Transforms/Passes.td",
           "Phase 7: target": "flashcore/Conversion/Passes.td"}
 # Snippets that are no whole module, and what makes one of them.
-MARKS = {"flashcore.attention": "body of %q: memref<1x8x512x64xf16>, %k: memref<1x2x512x64xf16>, %v: memref<1x2x512x64xf16>, "
+PLACE = "%b: index, %h: index, %row: index, %key: index, %end: index, %c0: index, %c512: index, %block_row: index"
+MARKS = {"flashcore.attention_tile": "body of %q: memref<1x1x16x64xf16>, %k: memref<1x1x512x64xf16>, %v: memref<1x1x512x64xf16>, "
+                                     f"%o: memref<1x1x16x64xf16>, {PLACE}",
+         "flashcore.scores_tile": f"body of %q: memref<1x1x16x64xf16>, %k: memref<1x1x512x64xf16>, %s: memref<1x1x16x512xf32>, {PLACE}",
+         "flashcore.values_tile": f"body of %p: memref<8x1x16x64xf16>, %v: memref<1x1x512x64xf16>, %o: memref<1x1x16x64xf16>, {PLACE}",
+         "flashcore.attention": "body of %q: memref<1x8x512x64xf16>, %k: memref<1x2x512x64xf16>, %v: memref<1x2x512x64xf16>, "
                                 "%o: memref<1x8x512x64xf16>, %lse: memref<1x8x512xf32>",
          "flashcore.merge": "body of %outputs: memref<4x1x8x512x64xf32>, %lses: memref<4x1x8x512xf32>, %o: memref<1x8x512x64xf16>, "
                             "%lse: memref<1x8x512xf32>",

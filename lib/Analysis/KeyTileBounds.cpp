@@ -10,8 +10,6 @@
 
 #include "flashcore/Analysis/KeyTileBounds.h"
 
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
-
 #include <algorithm>
 
 using namespace mlir;
@@ -34,18 +32,6 @@ KeyMask KeyMask::get(std::optional<CausalAlignment> causal,
   mask.windowLeft = cut(windowLeft);
   mask.windowRight = cut(windowRight);
   return mask;
-}
-
-/// A static size of the whole attention, also in a tile of it. Where tensors
-/// say how long sequences are, theirs is only the most that can be.
-static std::optional<int64_t> getSeqlen(AttentionOp op, ShapedType type,
-                                        AttentionOp::TileOperand operand) {
-  if (!op.getTile().empty())
-    return getConstantIntValue(op.getTile()[operand]);
-  if (type.isDynamicDim(AttentionOp::Seqlen) || op.getSequsedK() ||
-      op.getCuSeqlensQ() || op.getPageTable())
-    return std::nullopt;
-  return type.getDimSize(AttentionOp::Seqlen);
 }
 
 /// Moves the bound `query + n` of a region to the window that says the same,
@@ -89,17 +75,17 @@ void KeyMask::dropDataOfQueries() {
   dropUnusedSymbols(ranges, symbols);
 }
 
-KeyMask KeyMask::get(AttentionOp op) {
+KeyMask KeyMask::get(ScoreOpInterface op) {
   KeyMask mask = get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
-  if (op.getMaskRegion().empty())
+  Region *hide = op.findMaskRegion();
+  if (!hide)
     return mask;
   // Lists say which tiles there are.
-  if (op.getBlockCounts()) {
+  if (op.hasBlockLists()) {
     mask.hasOpaqueRegion = true;
     return mask;
   }
-  SmallVector<RegionBounds> ranges =
-      getRegionRanges(op.getMaskRegion(), mask.symbols);
+  SmallVector<RegionBounds> ranges = getRegionRanges(*hide, mask.symbols);
   if (ranges.size() > 1 || mask.hasDataOfQueries()) {
     mask.ranges = std::move(ranges);
     mask.hasRegionBounds = true;
@@ -114,8 +100,7 @@ KeyMask KeyMask::get(AttentionOp op) {
   mask.last = std::move(region.last);
   mask.hasRegionBounds = !mask.first.empty() || !mask.last.empty();
   mask.hasOpaqueRegion = !region.isComplete;
-  auto seqlenQ = getSeqlen(op, op.getQueryType(), AttentionOp::TileSeqlenQ);
-  auto seqlenK = getSeqlen(op, op.getKeyType(), AttentionOp::TileSeqlenK);
+  auto seqlenQ = op.getKnownQueries(), seqlenK = op.getKnownKeys();
   if (seqlenQ && seqlenK) {
     unsigned numSymbols = mask.symbols.size();
     int64_t own = *seqlenK - *seqlenQ;

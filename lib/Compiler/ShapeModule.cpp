@@ -47,7 +47,6 @@ static StringRef elementOf(const Shape &shape, const OperandInfo &info) {
   using Elements = OperandInfo::Elements;
   switch (info.elements) {
   case Elements::Half:
-  case Elements::Output:
     return shape.type;
   case Elements::Float:
     return shape.find(info.name)->type;

@@ -28,7 +28,7 @@ static bool isAlwaysThere(const OperandInfo &info) {
 llvm::SmallVector<const OperandInfo *> mlir::flashcore::getShapeOperands() {
   llvm::SmallVector<const OperandInfo *> rows;
   for (const OperandInfo &info : getOperandTable())
-    if (info.role != Role::Tile && !isAlwaysThere(info))
+    if (!isAlwaysThere(info))
       rows.push_back(&info);
   return rows;
 }

@@ -119,26 +119,17 @@ static void setSizes(AttentionOp op, AttentionProblem &problem) {
     problem.batch = problem.seqlenQ = problem.seqlenK = std::nullopt;
 }
 
-AttentionProblem AttentionProblem::get(AttentionOp op) {
-  AttentionProblem problem;
-  setSizes(op, problem);
-  problem.headDim = op.getHeadDim();
-  problem.headDimV = op.getHeadDimV();
-  for (mlir::ShapedType type : {op.getQueryType(), op.getKeyType(),
-                                op.getValueType(), op.getOutputType()})
-    problem.accessBytes = std::min(problem.accessBytes, getAccessBytes(type));
-  if (auto kind =
-          mlir::fcgpu::getElementKind(op.getQueryType().getElementType()))
-    problem.element = *kind;
-  problem.hasRegion = op.hasRegion() || op.getAlibiSlopes();
-  problem.hasOpenStrides = llvm::any_of(
-      std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
-                                         op.getValue(), op.getOutput()},
-      ::hasOpenStrides);
+static ScoreWork getScoreWork(mlir::Region *region) {
+  return region ? getScoreWork(*region) : ScoreWork();
+}
+
+/// What changes scores and hides keys.
+static void setScores(ScoreOpInterface op, AttentionProblem &problem) {
+  problem.hasRegion = op.hasRegion();
   KeyMask mask = KeyMask::get(op);
   problem.isTopLeft = mask.isTopLeft;
-  bool hasMask = !op.getMaskRegion().empty();
-  if (hasMask && !op.getBlockCounts()) // lists need none
+  bool hasMask = op.findMaskRegion() != nullptr;
+  if (hasMask && !op.hasBlockLists()) // lists need none
     problem.maskProof = {mask.hasRegionBounds, !mask.hasOpaqueRegion,
                          std::max<size_t>(mask.ranges.size(), 1),
                          !mask.symbols.empty(), mask.hasDataOfQueries()};
@@ -148,25 +139,78 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
       op.getWindowLeft() || op.getWindowRight() ||
       (hasMask && (mask.hidesFirstKeys() || !mask.last.empty() ||
                    mask.windowRight.value_or(0) > 0 || mask.hasHoles()));
-  ScoreWork change = getScoreWork(op.getScoreRegion()), hide;
+  ScoreWork change = getScoreWork(op.findScoreRegion()), hide;
   if (mask.hasOpaqueRegion)
-    hide = getScoreWork(op.getMaskRegion());
-  problem.hasSpecials =
-      op.getSoftcap() || change.numSpecials + hide.numSpecials > 0;
-  problem.hasBias = op.getBias() || op.getAlibiSlopes() || change.hasOthers() ||
-                    mask.hasOpaqueRegion;
-  problem.hasDropout = static_cast<bool>(op.getRng());
-  problem.hasLse = op.getLse() && !op.isTileOfScores() && !op.isPartOfKeys();
-  problem.hasLongScores =
-      op.getBias() || problem.hasDropout || change.isLong() || hide.isLong();
+    hide = getScoreWork(op.findMaskRegion());
+  problem.hasSpecials = change.numSpecials + hide.numSpecials > 0;
+  problem.hasBias = change.hasOthers() || mask.hasOpaqueRegion;
+  problem.hasLongScores = change.isLong() || hide.isLong();
   problem.readsPerScore = change.numReads + hide.numReads > 0;
-  if (op.getBlockCounts()) {
-    auto counts = llvm::cast<mlir::ShapedType>(op.getBlockCounts().getType());
-    problem.blocks = {op.getBlockQueries(), op.getBlockKeys(),
-                      counts.getDimSize(AttentionOp::Head) != 1};
-  }
   if (mask.windowLeft && mask.windowRight)
     problem.windowKeys = *mask.windowLeft + *mask.windowRight + 1;
+}
+
+/// Of attentions and their tiles, which have lists of blocks.
+template <typename Op> static void setBlocks(Op op, AttentionProblem &problem) {
+  if (!op.getBlockCounts())
+    return;
+  auto counts = llvm::cast<mlir::ShapedType>(op.getBlockCounts().getType());
+  problem.blocks = {op.getBlockQueries(), op.getBlockKeys(),
+                    counts.getDimSize(AttentionOp::Head) != 1};
+}
+
+/// Element type, and how rows of all of them may be accessed.
+static void setRows(llvm::ArrayRef<mlir::ShapedType> types,
+                    AttentionProblem &problem) {
+  for (mlir::ShapedType type : types)
+    problem.accessBytes = std::min(problem.accessBytes, getAccessBytes(type));
+  if (auto kind = mlir::fcgpu::getElementKind(types.front().getElementType()))
+    problem.element = *kind;
+}
+
+AttentionProblem AttentionProblem::get(AttentionOp op) {
+  AttentionProblem problem;
+  setSizes(op, problem);
+  setScores(op, problem);
+  setBlocks(op, problem);
+  setRows({op.getQueryType(), op.getKeyType(), op.getValueType(),
+           op.getOutputType()},
+          problem);
+  problem.headDim = op.getHeadDim();
+  problem.headDimV = op.getHeadDimV();
+  problem.hasRegion |= static_cast<bool>(op.getAlibiSlopes());
+  problem.hasOpenStrides = llvm::any_of(
+      std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
+                                         op.getValue(), op.getOutput()},
+      ::hasOpenStrides);
+  problem.hasSpecials |= op.getSoftcap().has_value();
+  problem.hasBias |= op.getBias() || op.getAlibiSlopes();
+  problem.hasDropout = static_cast<bool>(op.getRng());
+  problem.hasLse = static_cast<bool>(op.getLse());
+  problem.hasLongScores |= op.getBias() || problem.hasDropout;
+  return problem;
+}
+
+AttentionProblem AttentionProblem::getOfTile(TileOpInterface op) {
+  AttentionProblem problem;
+  problem.batch = problem.headsQ = problem.headsKV = 1;
+  problem.seqlenQ = op.getKnownQueries();
+  problem.seqlenK = op.getKnownKeys();
+  setScores(op, problem);
+  llvm::SmallVector<mlir::ShapedType> rows;
+  for (mlir::Value value : {op.findQuery(), op.findKey(), op.findValue()})
+    if (value)
+      rows.push_back(llvm::cast<mlir::ShapedType>(value.getType()));
+  problem.headDim = rows.front().getShape().back();
+  problem.headDimV = rows.back().getShape().back();
+  rows.push_back(llvm::cast<mlir::ShapedType>(op.getOutput().getType()));
+  setRows(rows, problem);
+  if (auto tile = llvm::dyn_cast<AttentionTileOp>(op.getOperation())) {
+    setBlocks(tile, problem);
+    problem.hasDropout = static_cast<bool>(tile.getRng());
+    problem.hasLse = tile.getLse() && !tile.isPartOfKeys();
+    problem.hasLongScores |= problem.hasDropout;
+  }
   return problem;
 }
 

@@ -29,8 +29,7 @@ std::vector<OperandInfo::Axis> OperandInfo::getAxes() const {
 }
 
 std::span<const OperandInfo> flashcore::getOperands() {
-  static const std::vector<OperandInfo> table = [] {
-    std::vector<OperandInfo> rows = {
+  static constexpr OperandInfo table[] = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
                           ACCESS, KEYWORD)                                     \
   {TENSOR,                                                                     \
@@ -40,12 +39,7 @@ std::span<const OperandInfo> flashcore::getOperands() {
    OperandInfo::Access::ACCESS,                                                \
    KEYWORD},
 #include "flashcore/Operands.def"
-    };
-    std::erase_if(rows, [](const OperandInfo &row) {
-      return row.role == OperandInfo::Role::Tile;
-    });
-    return rows;
-  }();
+  };
   return table;
 }
 

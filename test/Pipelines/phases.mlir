@@ -21,7 +21,7 @@
 // CHECK:           gpu.block_id
 // CHECK-NOT:       vector.contract
 // CHECK:           scf.forall (%{{.+}}) in (4)
-// CHECK:             flashcore.attention {{.+}} tile(
+// CHECK:             flashcore.attention_tile {{.+}} at(
 
 // CHECK-LABEL: // ----- phase 3: algorithm
 // CHECK:         gpu.func

@@ -281,8 +281,6 @@ static ExitCode listChips() {
 static ExitCode listOperands() {
   using Role = OperandInfo::Role;
   for (const OperandInfo &row : getOperandTable()) {
-    if (row.role == Role::Tile)
-      continue;
     StringRef role = row.role == Role::Output  ? "output"
                      : row.role == Role::Cache ? "input, which append writes"
                                                : "input";

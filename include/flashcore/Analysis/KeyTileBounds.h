@@ -49,7 +49,7 @@ struct KeyMask {
   static KeyMask get(std::optional<CausalAlignment> causal,
                      std::optional<uint64_t> windowLeft,
                      std::optional<uint64_t> windowRight);
-  static KeyMask get(AttentionOp op);
+  static KeyMask get(ScoreOpInterface op);
 
   /// Whether visible keys may lie apart, with tiles between them that are
   /// empty.

@@ -80,6 +80,8 @@ struct AttentionProblem {
   std::optional<int64_t> windowKeys;
 
   static AttentionProblem get(AttentionOp op);
+  /// Of a tile, with the sizes of its sequence.
+  static AttentionProblem getOfTile(TileOpInterface op);
 
   /// Columns of tiles of Q and K, and of V and O.
   int64_t getColumns() const { return mlir::fcgpu::getTileColumns(headDim); }

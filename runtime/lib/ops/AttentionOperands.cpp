@@ -76,7 +76,6 @@ void OperandChecker::checkElements(const OperandInfo &row,
   DType ofQuery = bundle.findTensor(operand::Query)->dtype;
   switch (row.elements) {
   case Elements::Half:
-  case Elements::Output:
     if (!isHalf)
       dtype.refuse("'f16' or 'bf16'");
     else if (tensor.dtype != ofQuery)

@@ -117,13 +117,12 @@ func.func @every_optional_tensor_becomes_a_memref(
 
 !t = tensor<1x8x512x64xf16>
 
-// CHECK-LABEL: func.func @modifiers_tile_and_attributes_are_kept(
-// CHECK-SAME:    %[[I:[^:]+]]: index)
-func.func @modifiers_tile_and_attributes_are_kept(%q: !t, %o: !t, %i: index)
+// CHECK-LABEL: func.func @modifiers_and_attributes_are_kept(
+func.func @modifiers_and_attributes_are_kept(%q: !t, %o: !t)
     -> !t {
-  // CHECK: flashcore.attention {{.+}} tile(%[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]], %[[I]]) causal(top_left) window_left(3) window_right(4) scale(5.000000e-01) softcap(2.000000e+00) {test.note}{{$}}
+  // CHECK: flashcore.attention {{.+}} causal(top_left) window_left(3) window_right(4) scale(5.000000e-01) softcap(2.000000e+00) {test.note}{{$}}
   %result = flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
-      tile(%i, %i, %i, %i, %i, %i, %i, %i) causal(top_left) window_left(3)
+      causal(top_left) window_left(3)
       window_right(4) scale(0.5) softcap(2.0) {test.note} -> !t
   return %result : !t
 }

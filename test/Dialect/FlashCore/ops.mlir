@@ -136,7 +136,7 @@ func.func @bias_broadcast_over_batch_and_query(
   return
 }
 
-// Single elements of a bias are loaded, so any strides will do (C16).
+// Single elements of a bias are loaded, so any strides will do (C10).
 
 // CHECK-LABEL: func.func @bias_of_any_strides(
 func.func @bias_of_any_strides(
@@ -191,18 +191,6 @@ func.func @block_lists(%q: !q, %k: !kv, %v: !kv, %o: !q, %counts: memref<1x?x?xi
   return
 }
 
-// P V alone is a tile, too.
-
-// CHECK-LABEL: func.func @probabilities(
-// CHECK-SAME:    %{{.+}}: memref<1x1x16x64xf16>, %[[P:[^:]+]]: memref<?x1x16x32xf16, {{[^,]+, [^,]+, [^,]+, [^,]+}}>,
-func.func @probabilities(%t: memref<1x1x16x64xf16>, %p: memref<?x1x16x32xf16, strided<[32, 32, ?, 1]>>, %i: index) {
-  // CHECK: flashcore.attention ins({{[^)]+}}) probabilities(%[[P]] : memref<?x1x16x32xf16, strided<[32, 32, ?, 1]>>) outs(
-  flashcore.attention ins(%t, %t, %t : memref<1x1x16x64xf16>, memref<1x1x16x64xf16>, memref<1x1x16x64xf16>)
-      outs(%t : memref<1x1x16x64xf16>) probabilities(%p : memref<?x1x16x32xf16, strided<[32, 32, ?, 1]>>)
-      tile(%i, %i, %i, %i, %i, %i, %i, %i)
-  return
-}
-
 // CHECK-LABEL: func.func @sequences_back_to_back(
 // CHECK-SAME:    %[[CU_Q:[^:]+]]: memref<5xi32>, %[[CU_K:[^:]+]]: memref<?xi32>)
 func.func @sequences_back_to_back(
@@ -227,21 +215,6 @@ func.func @paged_keys(%q: !q, %pages: memref<100x2x32x64xf16>, %o: !q,
                           memref<100x2x32x64xf16>)
       seqused_k(%used : memref<2xi32>) page_table(%table : memref<2x16xi32>)
       outs(%o : !q)
-  return
-}
-
-// CHECK-LABEL: func.func @tile_of_a_larger_attention(
-// CHECK-SAME:    %[[B:[^:]+]]: index, %[[H:[^:]+]]: index, %[[ROW:[^:]+]]: index, %[[SEQLEN_Q:[^:]+]]: index, %[[KEY:[^:]+]]: index, %[[SEQLEN_K:[^:]+]]: index)
-func.func @tile_of_a_larger_attention(
-    %q: memref<1x1x16x64xf16>, %k: memref<1x1x?x64xf16>,
-    %o: memref<1x1x16x64xf16>, %b: index, %h: index, %row: index,
-    %seqlen_q: index, %key: index, %seqlen_k: index) {
-  // CHECK: flashcore.attention {{.+}} tile(%[[B]], %[[H]], %[[ROW]], %[[SEQLEN_Q]], %[[KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]], %[[ROW]]) causal(bottom_right){{$}}
-  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
-                          memref<1x1x?x64xf16>, memref<1x1x?x64xf16>)
-      outs(%o : memref<1x1x16x64xf16>)
-      tile(%b, %h, %row, %seqlen_q, %key, %seqlen_k, %seqlen_k, %row)
-      causal(bottom_right)
   return
 }
 
@@ -309,20 +282,6 @@ func.func @attributes_of_others_are_kept(%q: !t, %k: !tkv, %v: !tkv, %o: !t)
   return %result : !t
 }
 
-// The bias of a tile is that of the whole attention (C11).
-
-// CHECK-LABEL: func.func @bias_of_a_tile_is_whole(
-func.func @bias_of_a_tile_is_whole(
-    %q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
-    %bias: memref<2x8x512x256xf32>, %i: index, %own: memref<1x1x16x64xf16>) {
-  // CHECK: flashcore.attention {{.+}} bias(%{{.+}} : memref<2x8x512x256xf32>) {{.+}} tile(
-  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
-                          memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
-      bias(%bias : memref<2x8x512x256xf32>) outs(%own : memref<1x1x16x64xf16>)
-      tile(%i, %i, %i, %i, %i, %i, %i, %i)
-  return
-}
-
 // CHECK-LABEL: func.func @scores(
 // CHECK-SAME:    %[[O:[^:]+]]: memref<2x8x512x64xf16>, %[[LSE:[^:]+]]: memref<2x8x512xf32>, %[[S:[^:]+]]: memref<2x8x512x256xbf16
 func.func @scores(%q: !q, %k: !kv, %o: !q, %lse: !lse,
@@ -352,50 +311,11 @@ func.func @tensors_with_scores(%q: !t, %k: !tkv, %o: !t, %s: tensor<2x8x512x256x
   return %results#1 : tensor<2x8x512x256xf16>
 }
 
-// A tile of scores has them for its output, and an lse and lse_rest that are the
-// whole's (C7, C8).
-
-// CHECK-LABEL: func.func @tile_of_scores(
-func.func @tile_of_scores(%q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
-                          %s: memref<1x1x16x300xf32>, %lse: !lse, %rest: !lse, %i: index) {
-  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x300xf32>) lse(%[[LSE:.+]] : memref<2x8x512xf32>) lse_rest(%[[REST:.+]] : memref<2x8x512xf32>) tile({{.+}}) stage(probabilities){{$}}
-  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>, memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
-      outs(%s : memref<1x1x16x300xf32>) lse(%lse : !lse) lse_rest(%rest : !lse) tile(%i, %i, %i, %i, %i, %i, %i, %i) stage(probabilities)
-  return
-}
-
-// The output of a tile may be a partial result in f32 (C2), of any strides. Its LSE
-// may be two numbers a row (C8).
-
-// CHECK-LABEL: func.func @partial_result(
-func.func @partial_result(
-    %q: memref<1x1x16x64xf16>, %k: memref<1x1x256x64xf16>,
-    %o: memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>,
-    %lse: memref<1x1x16xf32>, %rest: memref<1x1x16xf32>, %i: index) {
-  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>) lse({{.+}}) lse_rest(
-  flashcore.attention ins(%q, %k, %k : memref<1x1x16x64xf16>,
-                          memref<1x1x256x64xf16>, memref<1x1x256x64xf16>)
-      outs(%o : memref<1x1x16x64xf32, strided<[12, 5, 67, 2], offset: 3>>)
-      lse(%lse : memref<1x1x16xf32>) lse_rest(%rest : memref<1x1x16xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
-  return
-}
-
-// CHECK-LABEL: func.func @partial_result_with_the_columns_of_tiles(
-func.func @partial_result_with_the_columns_of_tiles(
-    %q: memref<1x1x16x20xf16>, %k: memref<1x1x256x20xf16>,
-    %o: memref<1x1x16x24xf32>, %i: index) {
-  // CHECK: flashcore.attention {{.+}} outs(%{{.+}} : memref<1x1x16x24xf32>)
-  flashcore.attention ins(%q, %k, %k : memref<1x1x16x20xf16>,
-                          memref<1x1x256x20xf16>, memref<1x1x256x20xf16>)
-      outs(%o : memref<1x1x16x24xf32>) tile(%i, %i, %i, %i, %i, %i, %i, %i)
-  return
-}
-
 // CHECK-LABEL: func.func @every_clause_in_order(
 func.func @every_clause_in_order(
     %q: !t, %k: !tkv, %v: !tkv, %o: !t, %lse: !tlse,
     %bias: tensor<2x1x512x256xf32>, %per_head: tensor<8xf32>,
-    %used: tensor<2xi32>, %i: index) -> (!t, !tlse) {
+    %used: tensor<2xi32>) -> (!t, !tlse) {
   // CHECK: flashcore.attention ins(
   // CHECK-SAME: bias(
   // CHECK-SAME: alibi(
@@ -403,7 +323,6 @@ func.func @every_clause_in_order(
   // CHECK-SAME: seqused_k(
   // CHECK-SAME: outs(
   // CHECK-SAME: lse(
-  // CHECK-SAME: tile(
   // CHECK-SAME: causal(bottom_right) window_left(1) window_right(2) scale(1.000000e+00) softcap(3.000000e+01)
   // CHECK-SAME: score {
   // CHECK:      } mask {
@@ -411,7 +330,7 @@ func.func @every_clause_in_order(
   %results:2 = flashcore.attention ins(%q, %k, %v : !t, !tkv, !tkv)
       bias(%bias : tensor<2x1x512x256xf32>) alibi(%per_head : tensor<8xf32>)
       sink(%per_head : tensor<8xf32>) seqused_k(%used : tensor<2xi32>)
-      outs(%o : !t) lse(%lse : !tlse) tile(%i, %i, %i, %i, %i, %i, %i, %i)
+      outs(%o : !t) lse(%lse : !tlse)
       causal(bottom_right) window_left(1) window_right(2) scale(1.0)
       softcap(30.0) score {
   ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):

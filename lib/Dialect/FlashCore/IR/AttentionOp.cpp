@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifier, effects and interfaces of flashcore.attention. The labels C1..C32
+// Verifier, effects and interfaces of flashcore.attention. The labels C1..C20
 // are the constraints of the op's description in FlashCoreOps.td.
 //
 //===----------------------------------------------------------------------===//
@@ -53,32 +53,25 @@ void AttentionOp::build(OpBuilder &, OperationState &state, Value query,
     if (operand)
       state.addOperands(operand);
   }
-  sizes.back() = 0; // tile
   for (unsigned region = 0; region < 2; ++region)
     state.addRegion();
   state.addTypes(results);
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  // Output, lse, lse_rest and scores are neighbours in the operand list.
+  // Output, lse and scores are neighbours in the operand list.
   unsigned first = getOutputMutable().getOperandNumber();
   unsigned count = 1;
-  if (!isTileOfScores()) // else lse and lse_rest are read
-    for (Value init : {getLse(), getLseRest(), getScores()})
-      count += init ? 1 : 0;
+  for (Value init : {getLse(), getScores()})
+    count += init ? 1 : 0;
   return MutableOperandRange(*this, first, count);
 }
 
-SmallVector<Value> AttentionOp::getCapturedTensors() {
-  llvm::SetVector<Value> values;
-  for (Region &region : (*this)->getRegions())
-    region.walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        if (isa<ShapedType>(operand.getType()) &&
-            !(*this)->isAncestor(operand.getParentBlock()->getParentOp()))
-          values.insert(operand);
-    });
-  return values.takeVector();
+std::optional<int64_t> AttentionOp::getKnownSeqlen(ShapedType rows) {
+  if (rows.isDynamicDim(Seqlen) || getSequsedK() || getCuSeqlensQ() ||
+      getPageTable())
+    return std::nullopt;
+  return rows.getDimSize(Seqlen);
 }
 
 float AttentionOp::getEffectiveScale() {
@@ -88,8 +81,7 @@ float AttentionOp::getEffectiveScale() {
 }
 
 int64_t AttentionOp::getDropoutThreshold() {
-  std::optional<APFloat> share = getDropout();
-  return share ? std::llround(0x1p16 * share->convertToFloat()) : 0;
+  return flashcore::getDropoutThreshold(getDropout());
 }
 
 void AttentionOp::getEffects(
@@ -138,7 +130,7 @@ LogicalResult AttentionOp::verifyTypes() {
       return emitOpError("expects ")
              << rule.name << " of " << rule.describeElements() << ", but got "
              << type.getElementType() << remedy;
-    // C20
+    // C10
     if (failed(verifySpan(*this, rule.name, type)))
       return failure();
   }
@@ -151,58 +143,23 @@ LogicalResult AttentionOp::verify() {
       failed(verifyVarlen()) || failed(verifyScores()) ||
       failed(verifyStrides()) || failed(verifyDropout()) ||
       failed(verifyAppend()) || failed(verifyRotary()) ||
-      failed(verifyBlocks()) || failed(verifyProbabilities()))
+      failed(verifyBlocks()))
     return failure();
   return verifyResults();
 }
 
-bool AttentionOp::isPartOfKeys() {
-  return !getTile().empty() && !isTileOfScores() &&
-         getOutputType().getElementType().isF32();
-}
-
-/// C7: the shape of the output follows from those of the inputs.
-static LogicalResult verifyOutputShape(AttentionOp op) {
-  ShapedType q = op.getQueryType(), v = op.getValueType();
-  ShapedType o = op.getOutputType();
-  // C7
-  int64_t gotDim = o.getDimSize(AttentionOp::HeadDim);
-  int64_t headDim =
-      op.isTileOfScores() ? gotDim : v.getDimSize(AttentionOp::HeadDim);
-  int64_t expected[] = {q.getDimSize(AttentionOp::Batch),
-                        q.getDimSize(AttentionOp::Head),
-                        q.getDimSize(AttentionOp::Seqlen), headDim};
-  bool hasDim = op.isPartOfKeys() ? gotDim >= headDim : gotDim == headDim;
-  for (auto [want, got] : llvm::zip_equal(ArrayRef(expected).drop_back(),
-                                          o.getShape().drop_back()))
-    if (!hasDim || differ(want, got))
-      return op.emitOpError("expects output shape ")
-             << shapeString(expected) << ", but got "
-             << shapeString(o.getShape());
-  return success();
-}
-
-/// C8. Of a tile of scores these are the whole's.
-static LogicalResult verifyLse(AttentionOp op) {
-  Value lse = op.getLse(), rest = op.getLseRest();
-  if (rest && (op.getTile().empty() || !lse))
-    return op.emitOpError("expects lse_rest of a tile with lse, but got it ")
-           << (lse ? "outside of a tile" : "without lse");
-  auto check = [&](StringRef name, Value value, ArrayRef<int64_t> expected) {
-    auto shape = cast<ShapedType>(value.getType()).getShape();
-    for (auto [want, got] : llvm::zip_equal(expected, shape))
-      if (differ(want, got))
-        return LogicalResult(op.emitOpError("expects ")
-                             << name << " shape " << shapeString(expected)
-                             << ", but got " << shapeString(shape));
+/// The shape of an output follows from those of the inputs.
+static LogicalResult verifyOutput(AttentionOp op, StringRef name, Value value,
+                                  ArrayRef<int64_t> expected) {
+  if (!value)
     return success();
-  };
-  if (lse && !op.isTileOfScores() &&
-      failed(check("lse", lse, op.getQueryType().getShape().drop_back())))
-    return failure();
-  return rest ? check("lse_rest", rest,
-                      cast<ShapedType>(lse.getType()).getShape())
-              : success();
+  auto shape = cast<ShapedType>(value.getType()).getShape();
+  for (auto [want, got] : llvm::zip_equal(expected, shape))
+    if (differ(want, got))
+      return op.emitOpError("expects ")
+             << name << " shape " << shapeString(expected) << ", but got "
+             << shapeString(shape);
+  return success();
 }
 
 LogicalResult AttentionOp::verifyShapes() {
@@ -210,8 +167,7 @@ LogicalResult AttentionOp::verifyShapes() {
   ShapedType o = getOutputType();
   // C2
   for (auto [name, type] : {std::pair("key", k), {"value", v}, {"output", o}})
-    if (type.getElementType() != q.getElementType() &&
-        !((isPartOfKeys() || isTileOfScores()) && type == o))
+    if (type.getElementType() != q.getElementType())
       return emitOpError("expects ")
              << name << " of query's element type " << q.getElementType()
              << ", but got " << type.getElementType();
@@ -232,11 +188,11 @@ LogicalResult AttentionOp::verifyShapes() {
       return emitOpError("expects key and value to agree in ")
              << name << ", but got " << k.getDimSize(axis) << " and "
              << v.getDimSize(axis);
-  // C5
+  // C4
   if (!getPageTable() && differ(q.getDimSize(Batch), k.getDimSize(Batch)))
     return emitOpError("expects query and key to agree in batch, but got ")
            << q.getDimSize(Batch) << " and " << k.getDimSize(Batch);
-  // C6
+  // C4
   int64_t headsQ = q.getDimSize(Head), headsKV = k.getDimSize(Head);
   if (headsKV == 0 ||
       (!ShapedType::isDynamic(headsQ) && !ShapedType::isDynamic(headsKV) &&
@@ -247,20 +203,29 @@ LogicalResult AttentionOp::verifyShapes() {
     noteSwappedAxes(error, "key", k);
     return error;
   }
-  if (failed(verifyOutputShape(*this)))
+  // C5. The columns of the output are static.
+  ArrayRef<int64_t> rows = q.getShape().drop_back();
+  SmallVector<int64_t> expected(rows);
+  expected.push_back(v.getDimSize(HeadDim));
+  if (o.isDynamicDim(HeadDim))
+    return emitOpError("expects output shape ")
+           << shapeString(expected) << ", but got "
+           << shapeString(o.getShape());
+  if (failed(verifyOutput(*this, "output", getOutput(), expected)))
     return failure();
-  return verifyLse(*this);
+  // C5
+  return verifyOutput(*this, "lse", getLse(), rows);
 }
 
 LogicalResult AttentionOp::verifyModifiers() {
-  // C9
+  // C6
   for (auto [name, value] : {std::pair("softmax_scale", getSoftmaxScale()),
                              {"softcap", getSoftcap()}})
     if (value &&
         !(value->isFinite() && !value->isNegative() && !value->isZero()))
       return emitOpError("expects a finite positive ")
              << name << ", but got " << value->convertToFloat();
-  // C9
+  // C6
   if (auto scale = getSoftmaxScale())
     if (float value = scale->convertToFloat();
         value < kLeastScale || value > kMostScale)
@@ -275,15 +240,15 @@ LogicalResult AttentionOp::verifyModifiers() {
                  "from 2^-126 to 2^126, but got ")
              << cap << " and " << ratio;
   }
-  // C10
+  // C6
   for (auto [name, value] : {std::pair("window_left", getWindowLeft()),
                              {"window_right", getWindowRight()}})
     if (value && static_cast<int64_t>(*value) < 0)
       return emitOpError("expects ") << name << " not to be negative, but got "
                                      << static_cast<int64_t>(*value);
   ShapedType q = getQueryType(), k = getKeyType();
-  // C11
-  if (Value bias = getTile().empty() ? getBias() : Value()) {
+  // C7
+  if (Value bias = getBias()) {
     ArrayRef<int64_t> shape = cast<ShapedType>(bias.getType()).getShape();
     int64_t whole[] = {q.getDimSize(Batch), q.getDimSize(Head),
                        q.getDimSize(Seqlen), k.getDimSize(Seqlen)};
@@ -292,31 +257,25 @@ LogicalResult AttentionOp::verifyModifiers() {
         return emitOpError("expects each axis of bias to be 1 or that of ")
                << shapeString(whole) << ", but got " << shapeString(shape);
   }
-  // C12
+  // C7
   for (auto [name, value] :
        {std::pair<StringRef, Value>("alibi_slopes", getAlibiSlopes()),
         {"sink_logits", getSinkLogits()}}) {
     if (!value)
       continue;
     int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
-    if (getTile().empty() && differ(size, q.getDimSize(Head)))
+    if (differ(size, q.getDimSize(Head)))
       return emitOpError("expects ")
              << name << " of heads_q = " << q.getDimSize(Head)
              << " elements, but got " << size;
   }
-  // C17
-  if (!getTile().empty() && getTile().size() != NumTileOperands)
-    return emitOpError("expects tile to have eight operands (batch, head, "
-                       "query, seqlen_q, key, key_end, seqlen_k, "
-                       "block_query), but got ")
-           << getTile().size();
   return success();
 }
 
 LogicalResult AttentionOp::verifyVarlen() {
   ShapedType q = getQueryType();
   Value cuQ = getCuSeqlensQ(), cuK = getCuSeqlensK();
-  // C13
+  // C8
   if (getPageTable() && (cuK || (cuQ && !getSequsedK())))
     return emitOpError("expects seqused_k in the place of cu_seqlens_k with "
                        "page_table, but got ")
@@ -337,7 +296,7 @@ LogicalResult AttentionOp::verifyVarlen() {
       return emitOpError("expects a batch of 1 with cu_seqlens, but got ")
              << q.getDimSize(Batch);
   }
-  // C14, C15
+  // C9
   for (auto [name, value] :
        {std::pair<StringRef, Value>("seqused_k", getSequsedK()),
         {"page_table", getPageTable()}}) {
@@ -369,14 +328,11 @@ LogicalResult AttentionOp::verifyVarlen() {
 
 LogicalResult AttentionOp::verifyScores() {
   std::optional<ScoresStage> stage = getStage();
-  // C22
+  // C13
   if (getScores() && !stage)
     return emitOpError("expects stage(scaled, capped, changed, masked or "
                        "probabilities) with scores, but got none");
-  if (getScores() && !getTile().empty())
-    return emitOpError("expects the scores of a tile to be its output, but got "
-                       "a scores operand");
-  if (stage && !getScores() && getTile().empty())
+  if (stage && !getScores())
     return emitOpError("expects scores with stage, but got stage(")
            << stringifyScoresStage(*stage) << ") alone";
   if (stage == ScoresStage::Probabilities && !getLse())
@@ -384,7 +340,7 @@ LogicalResult AttentionOp::verifyScores() {
                        "exp(score - lse), but got none; add lse(%lse : type)");
   if (!getScores())
     return success();
-  // C21
+  // C5
   ShapedType q = getQueryType();
   int64_t keys =
       getPageTable() ? ShapedType::kDynamic : getKeyType().getDimSize(Seqlen);
@@ -399,15 +355,12 @@ LogicalResult AttentionOp::verifyScores() {
 }
 
 LogicalResult AttentionOp::verifyStrides() {
-  // C16
+  // C10
   for (auto [rule, operand] : listOperands(*this)) {
     auto type = dyn_cast<MemRefType>(operand.getType());
     if (!type)
       continue;
-    // That of a partial result moves element by element.
-    bool hasRows = rule.access == OperandInfo::Access::Rows &&
-                   !(rule.elements == OperandInfo::Elements::Output &&
-                     type.getElementType().isF32());
+    bool hasRows = rule.access == OperandInfo::Access::Rows;
     if (failed(verifyLayout(*this, rule.name, type, hasRows)))
       return failure();
   }
@@ -415,7 +368,7 @@ LogicalResult AttentionOp::verifyStrides() {
 }
 
 LogicalResult AttentionOp::verifyDropout() {
-  // C23
+  // C14
   Value rng = getRng();
   auto dropout = getDropout();
   if (dropout.has_value() != static_cast<bool>(rng))
@@ -439,7 +392,7 @@ LogicalResult AttentionOp::verifyDropout() {
 }
 
 LogicalResult AttentionOp::verifyAppend() {
-  // C24
+  // C15
   if (!getKNew())
     return success();
   auto kNew = cast<ShapedType>(getKNew().getType()),
@@ -462,10 +415,7 @@ LogicalResult AttentionOp::verifyAppend() {
                << name << " of shape " << shapeString(expected) << ", but got "
                << shapeString(type.getShape());
   }
-  // C25
-  if (!getTile().empty())
-    return emitOpError("expects a tile without append: a kernel in front of it "
-                       "writes the rows");
+  // C15
   if (!hasPureBufferSemantics())
     return emitOpError("expects memrefs with append, which writes to key and "
                        "value, but got tensors");
@@ -473,7 +423,7 @@ LogicalResult AttentionOp::verifyAppend() {
 }
 
 LogicalResult AttentionOp::verifyRotary() {
-  // C26
+  // C16
   std::pair<StringRef, bool> parts[] = {
       {"rotary_cos", static_cast<bool>(getRotaryCos())},
       {"rotary_sin", static_cast<bool>(getRotarySin())},
@@ -486,7 +436,7 @@ LogicalResult AttentionOp::verifyRotary() {
                << name << " without " << other;
   if (!getRotaryCos())
     return success();
-  // C27
+  // C16
   auto cos = cast<ShapedType>(getRotaryCos().getType()),
        sin = cast<ShapedType>(getRotarySin().getType());
   for (auto [name, type] :
@@ -515,40 +465,14 @@ LogicalResult AttentionOp::verifyRotary() {
   return success();
 }
 
-/// C28: which of the clauses about blocks come together.
-static LogicalResult verifyBlockClauses(AttentionOp op) {
-  bool hasSize = op.getBlockSize().has_value();
-  std::pair<StringRef, bool> clauses[] = {
-      {"block_counts", static_cast<bool>(op.getBlockCounts())},
-      {"block_indices", static_cast<bool>(op.getBlockIndices())},
-      {"block_size", hasSize}};
-  auto isThere = [](const auto &clause) { return clause.second; };
-  const auto *there = llvm::find_if(clauses, isThere);
-  const auto *missing = llvm::find_if_not(clauses, isThere);
-  if (there != std::end(clauses) && missing != std::end(clauses))
-    return op.emitOpError("expects block_counts, block_indices and block_size "
-                          "together, but got ")
-           << there->first << " without " << missing->first;
-  if (!hasSize)
-    return success();
-  ArrayRef<int64_t> size = *op.getBlockSize();
-  constexpr int64_t unit = 16, most = 65536;
-  if (size.size() != 2 || llvm::any_of(size, [](int64_t extent) {
-        return extent < unit || extent > most || extent % unit != 0;
-      }))
-    return op.emitOpError(
-               "expects block_size to be two multiples of 16 (queries, "
-               "keys), from 16 to 65536, but got ")
-           << shapeString(size);
-  return success();
-}
-
 LogicalResult AttentionOp::verifyBlocks() {
-  if (failed(verifyBlockClauses(*this)))
+  // C17
+  if (failed(verifyBlockClauses(*this, getBlockCounts(), getBlockIndices(),
+                                getBlockSize())))
     return failure();
-  if (!getBlockSize() || !getTile().empty())
+  if (!getBlockSize())
     return success();
-  // C29
+  // C18
   auto countBlocks = [](int64_t rows, int64_t ofBlock) {
     return ShapedType::isDynamic(rows)
                ? int64_t(1)
@@ -595,57 +519,18 @@ LogicalResult AttentionOp::verifyBlocks() {
   return success();
 }
 
-LogicalResult AttentionOp::verifyProbabilities() {
-  // C31
-  if (!getProbabilities())
-    return success();
-  if (getTile().empty() || getStage() || getLse())
-    return emitOpError("expects probabilities of a tile without stage and lse, "
-                       "but got ")
-           << (getTile().empty() ? "no tile"
-               : getStage()      ? "stage"
-                                 : "lse");
-  auto type = cast<ShapedType>(getProbabilities().getType());
-  if (type.getElementType() != getQueryType().getElementType())
-    return emitOpError("expects probabilities of query's element type ")
-           << getQueryType().getElementType() << ", but got "
-           << type.getElementType();
-  int64_t columns = type.getDimSize(HeadDim);
-  if (ShapedType::isDynamic(columns) || columns <= 0)
-    return emitOpError("expects probabilities of a static positive number of "
-                       "columns, but got ")
-           << extent(columns);
-  return success();
-}
-
 LogicalResult AttentionOp::verifyResults() {
-  // C19
+  // C12
   if (failed(verifyBufferSemantics(*this)))
     return failure();
-  // C32
+  // C20
   return checkOutputsApart(*this, std::equal_to<>());
 }
 
 LogicalResult AttentionOp::verifyRegions() {
-  // C18
-  MLIRContext *context = getContext();
-  Type index = IndexType::get(context), f32 = Float32Type::get(context);
-  Type expectedArgs[] = {f32, index, index, index, index};
-  for (auto [name, region, resultType] :
-       {std::tuple<StringRef, Region *, Type>("score", &getScoreRegion(), f32),
-        {"mask", &getMaskRegion(), IntegerType::get(context, 1)}}) {
-    if (region->empty())
-      continue;
-    if (region->getArgumentTypes() != TypeRange(expectedArgs))
-      return emitOpError("expects the ")
-             << name
-             << " region to take (score: f32, batch, head, query, key: index)";
-    auto yield = dyn_cast<YieldOp>(region->front().getTerminator());
-    if (!yield || yield.getValue().getType() != resultType)
-      return emitOpError("expects the ")
-             << name << " region to end with a flashcore.yield of "
-             << resultType;
-  }
+  // C11
+  if (failed(verifyScoreRegions(*this)))
+    return failure();
   for (Value tensor : getCapturedTensors())
     if (isa<MemRefType>(tensor.getType()) != hasPureBufferSemantics())
       return emitOpError("expects the tensors that regions read to be ")

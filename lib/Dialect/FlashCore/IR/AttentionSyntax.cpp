@@ -20,11 +20,9 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-static constexpr unsigned kTile = kNumOperandRows;
-
 static constexpr StringLiteral kOtherClauses[] = {
-    "tile",    "causal",     "window_left", "window_right", "scale", "softcap",
-    "dropout", "block_size", "stage",       "style",        "score", "mask"};
+    "causal",     "window_left", "window_right", "scale", "softcap", "dropout",
+    "block_size", "stage",       "style",        "score", "mask"};
 
 /// Whether the operand is the second one of the clause before it.
 static bool isSecond(unsigned row) {
@@ -68,7 +66,7 @@ private:
   OperationState &result;
   Properties &properties;
   /// Of query, key and value together in the first.
-  Operands operands[kTile + 1];
+  Operands operands[kNumOperandRows];
   std::unique_ptr<Region> score = std::make_unique<Region>();
   std::unique_ptr<Region> mask = std::make_unique<Region>();
 };
@@ -230,11 +228,6 @@ ParseResult AttentionParser::parseRegion(Region &region) {
 ParseResult AttentionParser::parseClause(StringRef keyword) {
   Builder &builder = parser.getBuilder();
   Type i64 = builder.getI64Type(), f32 = builder.getF32Type();
-  if (keyword == "tile") {
-    operands[kTile].loc = parser.getCurrentLocation();
-    return parser.parseOperandList(operands[kTile].values,
-                                   OpAsmParser::Delimiter::Paren);
-  }
   if (keyword == "causal")
     return parseCausal();
   if (keyword == "window_left")
@@ -272,10 +265,9 @@ ParseResult AttentionParser::parseAttributesAndResults() {
 }
 
 ParseResult AttentionParser::resolve() {
-  Type index = parser.getBuilder().getIndexType();
-  operands[kTile].types.assign(operands[kTile].values.size(), index);
   auto &sizes = properties.operandSegmentSizes;
-  static_assert(std::tuple_size_v<std::decay_t<decltype(sizes)>> == kTile + 1,
+  static_assert(std::tuple_size_v<std::decay_t<decltype(sizes)>> ==
+                    kNumOperandRows,
                 "the op has other operands than the clauses");
   for (auto [segment, parsed] : llvm::enumerate(operands)) {
     sizes[segment] = static_cast<int32_t>(parsed.values.size());
@@ -303,8 +295,6 @@ void AttentionOp::print(OpAsmPrinter &printer) {
     printer << ' ' << getOperandTable()[row].clause << '(' << clause << " : "
             << ValueRange(clause).getTypes() << ')';
   }
-  if (!getTile().empty())
-    printer << " tile(" << getTile() << ')';
   if (auto causal = getCausal())
     printer << " causal(" << stringifyCausalAlignment(*causal) << ')';
   for (auto [keyword, attr] :

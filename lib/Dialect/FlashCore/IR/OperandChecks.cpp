@@ -127,3 +127,53 @@ void mlir::flashcore::getEffectsOfMemrefs(
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
   }
 }
+
+LogicalResult
+mlir::flashcore::verifyBlockClauses(Operation *op, Value counts, Value indices,
+                                    std::optional<ArrayRef<int64_t>> size) {
+  std::pair<StringRef, bool> clauses[] = {
+      {"block_counts", static_cast<bool>(counts)},
+      {"block_indices", static_cast<bool>(indices)},
+      {"block_size", size.has_value()}};
+  auto isThere = [](const auto &clause) { return clause.second; };
+  const auto *there = llvm::find_if(clauses, isThere);
+  const auto *missing = llvm::find_if_not(clauses, isThere);
+  if (there != std::end(clauses) && missing != std::end(clauses))
+    return op->emitOpError("expects block_counts, block_indices and block_size "
+                           "together, but got ")
+           << there->first << " without " << missing->first;
+  if (!size)
+    return success();
+  constexpr int64_t unit = 16, most = 65536;
+  if (size->size() != 2 || llvm::any_of(*size, [](int64_t extent) {
+        return extent < unit || extent > most || extent % unit != 0;
+      }))
+    return op->emitOpError(
+               "expects block_size to be two multiples of 16 (queries, "
+               "keys), from 16 to 65536, but got ")
+           << shapeString(*size);
+  return success();
+}
+
+LogicalResult mlir::flashcore::verifyScoreRegions(ScoreOpInterface op) {
+  MLIRContext *context = op.getContext();
+  Type index = IndexType::get(context), f32 = Float32Type::get(context);
+  Type expectedArgs[] = {f32, index, index, index, index};
+  for (auto [name, region, resultType] :
+       {std::tuple<StringRef, Region *, Type>("score", op.findScoreRegion(),
+                                              f32),
+        {"mask", op.findMaskRegion(), IntegerType::get(context, 1)}}) {
+    if (!region)
+      continue;
+    if (region->getArgumentTypes() != TypeRange(expectedArgs))
+      return op->emitOpError("expects the ")
+             << name
+             << " region to take (score: f32, batch, head, query, key: index)";
+    auto yield = dyn_cast<YieldOp>(region->front().getTerminator());
+    if (!yield || yield.getValue().getType() != resultType)
+      return op->emitOpError("expects the ")
+             << name << " region to end with a flashcore.yield of "
+             << resultType;
+  }
+  return success();
+}

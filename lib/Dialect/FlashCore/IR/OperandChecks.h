@@ -12,6 +12,7 @@
 #ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H
 
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -39,6 +40,14 @@ LogicalResult verifyLayout(Operation *op, StringRef name, MemRefType type,
 
 /// That operands are all tensors, with results like the inits, or all memrefs.
 LogicalResult verifyBufferSemantics(DestinationStyleOpInterface op);
+
+/// Which of the clauses about blocks come together, and that `size` are two
+/// multiples of 16 (queries, keys).
+LogicalResult verifyBlockClauses(Operation *op, Value counts, Value indices,
+                                 std::optional<ArrayRef<int64_t>> size);
+
+/// The arguments of regions, and what they yield.
+LogicalResult verifyScoreRegions(ScoreOpInterface op);
 
 /// Memrefs of inits are written, all others read.
 void getEffectsOfMemrefs(

@@ -89,7 +89,6 @@ bool OperandInfo::isElement(Type type) const {
   case Elements::Half:
     return isHalf(type);
   case Elements::Float:
-  case Elements::Output:
     return isHalf(type) || type.isF32();
   case Elements::F32:
     return type.isF32();
@@ -102,7 +101,6 @@ bool OperandInfo::isElement(Type type) const {
 StringRef OperandInfo::describeElements() const {
   switch (elements) {
   case Elements::Half:
-  case Elements::Output:
     return "f16 or bf16";
   case Elements::Float:
     return "f16, bf16 or f32";
@@ -136,7 +134,6 @@ StringRef OperandInfo::describeAxis(StringRef axis) {
       .Case("pages_per_sequence", "pages")
       .Case("rotary_pairs", "rotary_dim / 2")
       .Case("rng_0", "4")
-      .Case("tile_keys", "keys of a tile")
       .Default(axis);
 }
 

@@ -45,7 +45,7 @@ static LogicalResult check(Operation *op, ArrayRef<NamedOperand> operands,
 LogicalResult
 mlir::flashcore::checkOutputsApart(AttentionOp op,
                                    function_ref<bool(Value, Value)> share) {
-  if (!op.hasPureBufferSemantics() || !op.getTile().empty())
+  if (!op.hasPureBufferSemantics())
     return success();
   using Role = OperandInfo::Role;
   auto getAccess = [&](const OperandInfo &row) {

@@ -31,9 +31,8 @@ Value AttentionBlock::buildTileWalk(Value block) {
         affine::makeComposedFoldedAffineApply(b, b.getLoc(), map, operands));
   };
   Value numBlocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
-  Value numRounds =
-      evaluate(walk.numRounds,
-               {build(signature.getNumTiles()), numBlocks, block});
+  Value numRounds = evaluate(
+      walk.numRounds, {build(signature.getNumTiles()), numBlocks, block});
   auto loop = scf::ForOp::create(b, asValue(b.getIndexAttr(0)), numRounds,
                                  asValue(b.getIndexAttr(1)));
   loop->setAttr(fcgpu::kBlockTilesAttrName, b.getUnitAttr());
@@ -244,7 +243,7 @@ Value AttentionBlock::getKeys(StringRef tensor) {
                                     schedule.getBlockN());
 }
 
-SmallVector<Value> AttentionBlock::getTileOperands(const WarpRows &rows) {
+TilePlace AttentionBlock::getPlace(const WarpRows &rows) {
   Value seqlenQ = asValue(sequence.seqlenQ), begin = asValue(keyBegin);
   Value seqlenK = asValue(sequence.seqlenK);
   Value end = isSplit() ? asValue(keyEnd) : seqlenK;

@@ -42,8 +42,8 @@ public:
   // In `buildTile`:
   const Sequence &getSequence() const { return sequence; }
   WarpRows findRows(Value warp);
-  /// `tile` of the warp's rows.
-  SmallVector<Value> getTileOperands(const WarpRows &rows);
+  /// Where the tile of the warp's rows stands.
+  TilePlace getPlace(const WarpRows &rows);
   /// The rows of K or V that the block's sequence has.
   Value getKeys(StringRef tensor);
   /// Where partial results of the block's keys are on their first axis.

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A block has a query tile of one head, or of some that share their keys, and
-// walks all keys or a part of them; each warp has rows of it, as a tile that the
-// online softmax is written on.
+// walks all keys or a part of them; each warp has rows of it, as a tile that
+// the online softmax is written on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,8 +68,9 @@ void AttentionKernelBuilder::buildTile(Value warp) {
   Value rest = isSplit() ? partials.rest : LseRest(frame, signature).view();
   if (rest)
     rest = slice(rest, entry);
-  SmallVector<Value> place = block.getTileOperands(rows);
-  auto tile = AttentionOp::create(b, q, k, v, o, lse);
+  TilePlace place = block.getPlace(rows);
+  auto tile = AttentionTileOp::create(
+      b, q, k, v, o, lse, place, b.getF32FloatAttr(op.getEffectiveScale()));
   auto giveWhole = [&](MutableOperandRange operand, StringRef name) {
     if (Value tensor = frame.findTensor(name))
       operand.assign(tensor);
@@ -84,11 +85,7 @@ void AttentionKernelBuilder::buildTile(Value warp) {
   giveWhole(tile.getBlockIndicesMutable(), "block_indices");
   giveWhole(tile.getFullBlockCountsMutable(), "full_block_counts");
   giveWhole(tile.getFullBlockIndicesMutable(), "full_block_indices");
-  tile.getTileMutable().assign(place);
-  tile.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
-  tile.setCausalAttr(op.getCausalAttr());
-  tile.setWindowLeftAttr(op.getWindowLeftAttr());
-  tile.setWindowRightAttr(op.getWindowRightAttr());
+  setBounds(op, tile);
   tile.setDropoutAttr(op.getDropoutAttr());
   tile.setBlockSizeAttr(op.getBlockSizeAttr());
   tile->setAttr(fcgpu::kScheduleAttrName, signature.getSchedule());
@@ -186,11 +183,11 @@ listArguments(AttentionOp op, const AttentionSignature &signature) {
     return (dim != Dim::KeySplits || parts.dependOn(dim)) &&
            !AttentionSignature::isOfAppend(dim);
   };
-  SmallVector<KernelArgument> arguments = signature.listArguments(
-      parts.isSplit() || signature.keepsLseRest()
-          ? KernelSignature::WritesWorkspace
-          : KernelSignature::NoWorkspace,
-      isTaken, isSize);
+  SmallVector<KernelArgument> arguments =
+      signature.listArguments(parts.isSplit() || signature.keepsLseRest()
+                                  ? KernelSignature::WritesWorkspace
+                                  : KernelSignature::NoWorkspace,
+                              isTaken, isSize);
   signature.addCopyOfQuery(arguments);
   addTensorMaps(arguments, op, signature);
   return arguments;
@@ -211,13 +208,13 @@ Kernel
 mlir::flashcore::getAttentionKernel(AttentionOp op,
                                     const AttentionSignature &signature) {
   fcgpu::ScheduleAttr schedule = signature.getSchedule();
-  return {"",
-          listArguments(op, signature),
-          {getGrid(signature), schedule.getNumThreads(),
-           getSharedMemoryBytes(AttentionProblem::get(op),
-                                schedule.getChoice())},
-          schedule,
-          [=, &signature](KernelFrame &frame) {
-            AttentionKernelBuilder(op, frame, signature).build();
-          }};
+  return {
+      "",
+      listArguments(op, signature),
+      {getGrid(signature), schedule.getNumThreads(),
+       getSharedMemoryBytes(AttentionProblem::get(op), schedule.getChoice())},
+      schedule,
+      [=, &signature](KernelFrame &frame) {
+        AttentionKernelBuilder(op, frame, signature).build();
+      }};
 }

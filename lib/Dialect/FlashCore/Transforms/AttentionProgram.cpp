@@ -89,9 +89,11 @@ static KernelProgram getProgram(AttentionOp op, fcgpu::ScheduleAttr schedule,
                                 int64_t leastQueries,
                                 std::optional<int64_t> mostQueries) {
   auto signature = std::make_shared<AttentionSignature>(op, schedule);
-  KernelProgram program{getKernelName(op), schedule.getChip(), signature,
-                        {signature->getMeanQueries(), leastQueries,
-                         mostQueries}};
+  KernelProgram program{
+      getKernelName(op),
+      schedule.getChip(),
+      signature,
+      {signature->getMeanQueries(), leastQueries, mostQueries}};
   if (mostQueries) {
     program.name += "_few_queries";
     // Kernels of both kinds of calls may split their keys.
@@ -113,8 +115,6 @@ struct AttentionKernels final
     if (!op->hasAttr(fcgpu::kScheduleAttrName))
       return op.emitOpError(
           "has no fcgpu.schedule; run flashcore-configure first");
-    if (!op.getTile().empty())
-      return op.emitOpError("is a tile already, but stands outside a kernel");
     AttentionProblem problem = AttentionProblem::get(op);
     for (StringRef name :
          {fcgpu::kScheduleAttrName, fcgpu::kFewQueriesAttrName}) {

@@ -57,8 +57,6 @@ static KernelTensor getTensor(AttentionOp op, const OperandInfo &row,
 static SmallVector<KernelTensor> getTensors(AttentionOp op) {
   SmallVector<KernelTensor> outputs, others;
   for (auto [row, value] : listOperands(op)) {
-    if (row.role == OperandInfo::Role::Tile)
-      continue;
     bool isOutput = row.role == OperandInfo::Role::Output;
     (isOutput ? outputs : others).push_back(getTensor(op, row, value));
   }

@@ -34,8 +34,8 @@ using namespace mlir::flashcore;
 /// What marks the errors of checkLowerable; it is not printed.
 static constexpr StringLiteral kUnsupported = "flashcore.unsupported";
 
-InFlightDiagnostic mlir::flashcore::emitUnsupported(AttentionOp op) {
-  InFlightDiagnostic error = op.emitOpError();
+InFlightDiagnostic mlir::flashcore::emitUnsupported(Operation *op) {
+  InFlightDiagnostic error = op->emitOpError();
   if (Diagnostic *diagnostic = error.getUnderlyingDiagnostic())
     diagnostic->getMetadata().emplace_back(kUnsupported);
   return error;
@@ -54,8 +54,7 @@ bool mlir::flashcore::isUnsupported(Diagnostic &diagnostic) {
 static LogicalResult checkOperand(AttentionOp op, const OperandInfo &row,
                                   Value value) {
   auto type = cast<ShapedType>(value.getType());
-  bool hasRows = row.elements != OperandInfo::Elements::I32 &&
-                 row.role != OperandInfo::Role::Tile;
+  bool hasRows = row.elements != OperandInfo::Elements::I32;
   for (auto [axis, size] : llvm::zip_equal(row.getAxes(), type.getShape()))
     if (size == 0 && hasRows)
       return emitUnsupported(op)
@@ -64,9 +63,7 @@ static LogicalResult checkOperand(AttentionOp op, const OperandInfo &row,
              << " 0: there is nothing to compute; sizes that may be 0 must "
                 "be dynamic";
   auto memref = dyn_cast<MemRefType>(type);
-  bool isView = memref && !op.getTile().empty() &&
-                isa_and_nonnull<fcgpu::PagesAttr>(memref.getMemorySpace());
-  if (memref && !isView && !isGlobalMemory(memref.getMemorySpace()))
+  if (memref && !isGlobalMemory(memref.getMemorySpace()))
     return emitUnsupported(op)
            << "has " << row.name << " in memory space "
            << memref.getMemorySpace()
@@ -87,9 +84,10 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
       return failure();
   for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
                            {"head_dim_v", op.getHeadDimV()}})
-    if (dim > 256)
-      return emitUnsupported(op) << "has " << name << " " << dim
-                                 << ", but this version lowers 1 to 256";
+    if (dim > kMostColumns)
+      return emitUnsupported(op)
+             << "has " << name << " " << dim
+             << ", but this version lowers 1 to " << kMostColumns;
   if (!op.getScores())
     return success();
   AttentionProblem problem = AttentionProblem::get(op);

@@ -136,8 +136,8 @@ MergeGroups::MergeGroups(int64_t columns, std::optional<int64_t> numParts)
 int64_t MergeGroups::getColumns() const { return threads * kColumns; }
 
 KernelLaunch MergeGroups::getLaunch() const {
-  return {SizeFormula(Dim::SeqlenQ) * Dim::HeadsQ * Dim::Batch,
-          count * threads, getSharedMemory()};
+  return {SizeFormula(Dim::SeqlenQ) * Dim::HeadsQ * Dim::Batch, count * threads,
+          getSharedMemory()};
 }
 
 int64_t MergeGroups::getSharedMemory() const {

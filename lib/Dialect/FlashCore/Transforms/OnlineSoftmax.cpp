@@ -12,12 +12,14 @@
 
 #include "ScoreRegion.h"
 #include "TileExpander.h"
+#include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Schedule/ScheduleCheck.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/DebugLog.h"
 
 #include <algorithm>
@@ -33,17 +35,15 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 bool TileExpander::coversAllKeys() {
-  return getConstantIntValue(tileOperand(AttentionOp::TileKey)) == 0 &&
-         getAsOpFoldResult(tileOperand(AttentionOp::TileKeyEnd)) ==
-             getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+  return getConstantIntValue(place.firstKey) == 0 &&
+         getAsOpFoldResult(place.keyEnd) == getAsOpFoldResult(place.seqlenK);
 }
 
 /// Whether there is certainly a whole number of key tiles before `bound`.
-bool TileExpander::endsWithTile(AttentionOp::TileOperand bound) {
+bool TileExpander::endsWithTile(Value bound) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   AffineMap map = AffineMap::get(2, 0, d0 - d1);
-  SmallVector<Value> operands{tileOperand(bound),
-                              tileOperand(AttentionOp::TileKey)};
+  SmallVector<Value> operands{bound, place.firstKey};
   affine::fullyComposeAffineMapAndOperands(&map, &operands);
   affine::canonicalizeMapAndOperands(&map, &operands);
   return simplifyAffineMap(map).getResult(0).isMultipleOf(blockN);
@@ -116,9 +116,9 @@ OpFoldResult TileExpander::getEnd(AffineMap map,
 /// warps, by all of them: where what a block works on is known inside only, a
 /// persistent one, such bounds are not used.
 void TileExpander::computeSymbols() {
-  Value batch = tileOperand(AttentionOp::TileBatch);
-  Value begin = tileOperand(AttentionOp::TileBlockQuery);
-  Value seqlenQ = tileOperand(AttentionOp::TileSeqlenQ);
+  Value batch = place.batch;
+  Value begin = place.blockQuery;
+  Value seqlenQ = place.seqlenQ;
   auto forall = op->getParentOfType<scf::ForallOp>();
   auto isKnown = [&](Value value) {
     return !forall || forall.isDefinedOutsideOfLoop(value);
@@ -157,15 +157,13 @@ void TileExpander::computeTileCounts() {
   bool isAlone = schedule.getKeyWarps() > 1;
   int64_t numQueries = isAlone ? warpM : schedule.getBlockM();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  auto firstQuery =
-      isAlone ? AttentionOp::TileQuery : AttentionOp::TileBlockQuery;
-  SmallVector<OpFoldResult> operands{
-      getAsOpFoldResult(tileOperand(firstQuery)),
-      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
-      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
+  Value firstQuery = isAlone ? place.firstQuery : place.blockQuery;
+  SmallVector<OpFoldResult> operands{getAsOpFoldResult(firstQuery),
+                                     getAsOpFoldResult(place.seqlenQ),
+                                     getAsOpFoldResult(place.seqlenK)};
   if (!coversAllKeys())
-    for (auto bound : {AttentionOp::TileKey, AttentionOp::TileKeyEnd})
-      operands.push_back(getAsOpFoldResult(tileOperand(bound)));
+    for (auto bound : {place.firstKey, place.keyEnd})
+      operands.push_back(getAsOpFoldResult(bound));
   if (hasBlocks())
     return computeBlockWalk();
   computeSymbols();
@@ -175,9 +173,8 @@ void TileExpander::computeTileCounts() {
   KeyBounds bounds = getBounds(mask, numQueries);
   // A bound of a region may be the same for all queries, within a tile.
   bool hasPartialEnd = bounds.visibleEnd != bounds.fullEnd ||
-                       !mask.last.empty() ||
-                       !endsWithTile(AttentionOp::TileKeyEnd) ||
-                       !endsWithTile(AttentionOp::TileSeqlenK);
+                       !mask.last.empty() || !endsWithTile(place.keyEnd) ||
+                       !endsWithTile(place.seqlenK);
   OpFoldResult visibleEnd = getEnd(bounds.visibleEnd, operands);
   // The maximum of the clamp hides this bound, which copies need.
   if (coversAllKeys())
@@ -205,9 +202,9 @@ void TileExpander::computeTileCounts() {
 
 /// The tile of `rows` rows from `row` on of Q, K or V.
 Value TileExpander::readTile(TileRole role, Value row, int64_t rows) {
-  Value memref = role == TileRole::Query ? op.getQuery()
-                 : role == TileRole::Key ? op.getKey()
-                                         : op.getValue();
+  Value memref = role == TileRole::Query ? op.findQuery()
+                 : role == TileRole::Key ? op.findKey()
+                                         : op.findValue();
   int64_t numColumns = cast<MemRefType>(memref.getType()).getDimSize(3);
   int64_t cols = fcgpu::getTileColumns(numColumns);
   // Rows past the end of the memref read as zeros: a zero K row gives score 0
@@ -245,7 +242,7 @@ void TileExpander::stage(Operation *access, TileRole role, int64_t cols,
 
 /// In one pass, a warp walks as many tiles as any warp of any block may have.
 int64_t TileExpander::getNumTilesOfOnePass() {
-  int64_t seqlenK = *getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  int64_t seqlenK = *getConstantIntValue(place.seqlenK);
   return getTilesOfPart(seqlenK, schedule.getChoice());
 }
 
@@ -264,18 +261,17 @@ Value TileExpander::getTileKey(OpFoldResult iteration) {
   int64_t parts = schedule.getKeyWarps();
   OpFoldResult part =
       parts > 1 ? OpFoldResult(getKeyPart()) : b.getIndexAttr(0);
-  OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+  OpFoldResult firstKey = getAsOpFoldResult(place.firstKey);
   OpFoldResult end = endTile;
   if (!holes.empty()) {
-    Value place = asValue(apply(d0 * parts + d1, {iteration, part}));
-    end = apply(d0 - d1, {end, getTilesPassedOver(place)});
+    Value number = asValue(apply(d0 * parts + d1, {iteration, part}));
+    end = apply(d0 - d1, {end, getTilesPassedOver(number)});
   }
   OpFoldResult key = apply(d3 + (d0 - d1 * parts - d2 - 1) * blockN,
                            {end, iteration, part, firstKey});
   // A tile that is walked though there are no keys begins behind them: nothing
   // is read from memory then.
-  OpFoldResult seqlenK =
-      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+  OpFoldResult seqlenK = getAsOpFoldResult(place.seqlenK);
   if (schedule.getOverlap() == fcgpu::Overlap::PV &&
       !getConstantIntValue(seqlenK))
     key = affine::makeComposedFoldedAffineMax(
@@ -346,7 +342,7 @@ RowState TileExpander::buildOnline(Value query) {
 /// The row maximum is exact (checkFields), with nothing to rescale.
 RowState TileExpander::buildOnePass(Value query) {
   int64_t count = getNumTilesOfOnePass();
-  Value end = tileOperand(AttentionOp::TileSeqlenK);
+  Value end = place.seqlenK;
   SmallVector<Value> keys, scores;
   for (int64_t i = 0; i < count; ++i) {
     Value key = getTileKey(b.getIndexAttr(i));
@@ -410,62 +406,81 @@ void TileExpander::expand() {
 namespace {
 struct OnlineSoftmaxPass final
     : mlir::flashcore::impl::OnlineSoftmaxPassBase<OnlineSoftmaxPass> {
-  static bool isInsideKeyParts(AttentionOp op) {
+  static bool isInsideKeyParts(TileOpInterface op) {
     auto forall = op->getParentOfType<scf::ForallOp>();
     return forall && forall.getRank() == 2;
   }
 
-  /// Whether its probabilities are of tiles of `blockN` keys.
-  static bool hasWholeTiles(AttentionOp op, int64_t blockN) {
-    auto type = cast<ShapedType>(op.getProbabilities().getType());
-    return type.getDimSize(AttentionOp::HeadDim) == blockN;
+  static fcgpu::ScheduleAttr getSchedule(TileOpInterface op) {
+    return op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
   }
 
-  LogicalResult checkPrecondition(AttentionOp op) {
-    if (op.getTile().empty() || !op.hasPureBufferSemantics())
-      return op.emitOpError("is not a tile on memrefs; run flashcore-tile "
-                            "first");
-    if (op.getPageTable())
-      return op.emitOpError("is a tile with page_table; its keys are those of "
-                            "an fcgpu.view_pages, which flashcore-tile makes");
-    if (op.getBias() || op.getAlibiSlopes() || op.getSoftcap())
-      return op.emitOpError("is a tile with a bias, alibi or softcap clause, "
-                            "which flashcore-tile makes part of the score "
-                            "region");
-    if (!op->hasAttr(fcgpu::kScheduleAttrName))
-      return op.emitOpError("has no fcgpu.schedule; run flashcore-configure "
-                            "first");
-    auto schedule =
-        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+  /// The columns that kernels are made for.
+  static LogicalResult checkColumns(TileOpInterface op,
+                                    const AttentionProblem &problem) {
+    for (auto [name, dim] : {std::pair("head_dim", problem.headDim),
+                             {"head_dim_v", problem.headDimV}})
+      if (dim > kMostColumns)
+        return emitUnsupported(op)
+               << "has " << name << " " << dim
+               << ", but this version lowers 1 to " << kMostColumns;
+    return success();
+  }
+
+  /// Rows are in global memory, or a view of pages there.
+  static LogicalResult checkMemory(TileOpInterface op) {
+    for (auto [name, value] :
+         {std::pair<StringRef, Value>("query", op.findQuery()),
+          {"key", op.findKey()},
+          {"value", op.findValue()},
+          {"output", op.getOutput()}}) {
+      if (!value)
+        continue;
+      Attribute space = cast<MemRefType>(value.getType()).getMemorySpace();
+      if (!isGlobalMemory(space) && !isa<fcgpu::PagesAttr>(space))
+        return op->emitOpError("has ")
+               << name << " in memory space " << space
+               << ", but tiles read and write global memory: the default "
+                  "space, #gpu.address_space<global> or 1";
+    }
+    return success();
+  }
+
+  LogicalResult checkPrecondition(TileOpInterface op) {
+    fcgpu::ScheduleAttr schedule = getSchedule(op);
+    if (!schedule)
+      return op->emitOpError("has no fcgpu.schedule; flashcore-tile leaves it "
+                             "on tiles");
     if (schedule.getKeyWarps() > 1 && !isInsideKeyParts(op))
-      return op.emitOpError("has key_warps ")
+      return op->emitOpError("has key_warps ")
              << schedule.getKeyWarps()
              << ", but does not stand in an scf.forall over rows and key parts";
-    // The shapes are those of the tile.
-    AttentionProblem problem = AttentionProblem::get(op);
-    problem.seqlenK =
-        getConstantIntValue(op.getTile()[AttentionOp::TileSeqlenK]);
+    AttentionProblem problem = AttentionProblem::getOfTile(op);
     if (problem.seqlenK && *problem.seqlenK < 0)
-      return op.emitOpError("expects a tile of at least 0 keys, but got ")
+      return op->emitOpError("expects a tile of at least 0 keys, but got ")
              << *problem.seqlenK;
     if (auto error = checkTileSchedule(problem, schedule.getChoice(),
                                        FieldNames::Attribute))
-      return op.emitOpError(*error);
-    if (op.isTileOfValues() && !hasWholeTiles(op, schedule.getBlockN()))
-      return op.emitOpError("has probabilities of ")
-             << cast<ShapedType>(op.getProbabilities().getType())
-                    .getDimSize(AttentionOp::HeadDim)
-             << " keys a tile, but block_n " << schedule.getBlockN();
+      return op->emitOpError(*error);
+    if (auto tile = dyn_cast<ValuesTileOp>(op.getOperation())) {
+      int64_t keys = tile.getProbabilities().getType().getShape().back();
+      if (keys != schedule.getBlockN())
+        return op->emitOpError("has probabilities of ")
+               << keys << " keys a tile, but block_n " << schedule.getBlockN();
+    }
     if (schedule.getRowMax() == fcgpu::RowMax::Checked &&
         !op->getParentOfType<scf::ForallOp>())
-      return op.emitOpError("has row_max checked, but stands in no scf.forall, "
-                            "which its block could walk again");
-    return checkLowerable(op);
+      return op->emitOpError(
+          "has row_max checked, but stands in no scf.forall, "
+          "which its block could walk again");
+    if (failed(checkColumns(op, problem)) || failed(checkMemory(op)))
+      return failure();
+    return checkRegions(op);
   }
 
   /// Behind the loop over warps, the same again of `op` with an exact maximum,
   /// if a flag is raised. Returns that, and the op there.
-  static std::pair<Value, AttentionOp> addExactWalk(AttentionOp op) {
+  static std::pair<Value, AttentionTileOp> addExactWalk(AttentionTileOp op) {
     auto forall = op->getParentOfType<scf::ForallOp>();
     ImplicitLocOpBuilder b(op.getLoc(), forall);
     Value flag =
@@ -476,9 +491,8 @@ struct OnlineSoftmaxPass final
     b.setInsertionPointToStart(ifOp.thenBlock());
     IRMapping mapping;
     b.clone(*forall, mapping);
-    auto again = cast<AttentionOp>(mapping.lookup(op.getOperation()));
-    auto schedule =
-        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+    auto again = cast<AttentionTileOp>(mapping.lookup(op.getOperation()));
+    fcgpu::ScheduleAttr schedule = getSchedule(op);
     fcgpu::ScheduleChoice choice = schedule.getChoice();
     choice.rowMax = fcgpu::RowMax::Exact;
     again->setAttr(
@@ -487,32 +501,39 @@ struct OnlineSoftmaxPass final
     return {flag, again};
   }
 
-  static void expand(AttentionOp op) {
-    if (op.isTileOfScores())
-      return TileExpander(op).expandScores();
-    if (op.isTileOfValues())
-      return TileExpander(op).expandValues();
-    auto schedule =
-        op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
+  static void expand(AttentionTileOp op) {
     Value flag;
-    if (schedule.getRowMax() == fcgpu::RowMax::Checked) {
-      AttentionOp again;
+    if (getSchedule(op).getRowMax() == fcgpu::RowMax::Checked) {
+      AttentionTileOp again;
       std::tie(flag, again) = addExactWalk(op);
       TileExpander(again).expand();
     }
     TileExpander(op, flag).expand();
   }
 
+  static void expand(TileOpInterface op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([](AttentionTileOp tile) { expand(tile); })
+        .Case([](ScoresTileOp tile) { TileExpander(tile).expandScores(tile); })
+        .Case([](ValuesTileOp tile) { TileExpander(tile).expandValues(tile); })
+        .DefaultUnreachable("every tile has an expansion");
+  }
+
   void runOnOperation() override {
-    SmallVector<AttentionOp> ops;
+    SmallVector<TileOpInterface> ops;
     bool anyFailed = false;
-    getOperation()->walk([&](AttentionOp op) {
-      anyFailed |= failed(checkPrecondition(op));
-      ops.push_back(op);
+    getOperation()->walk([&](Operation *op) {
+      if (isa<AttentionOp>(op))
+        anyFailed |=
+            failed(op->emitOpError("is not a tile; run flashcore-tile first"));
+      if (auto tile = dyn_cast<TileOpInterface>(op)) {
+        anyFailed |= failed(checkPrecondition(tile));
+        ops.push_back(tile);
+      }
     });
     if (anyFailed)
       return signalPassFailure();
-    for (AttentionOp op : ops)
+    for (TileOpInterface op : ops)
       expand(op);
   }
 };

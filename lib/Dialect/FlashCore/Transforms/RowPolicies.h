@@ -40,7 +40,7 @@ struct RowReference {
 class TileBuilder : public ImplicitLocOpBuilder {
 public:
   /// In front of an attention tile whose scores have this scale.
-  TileBuilder(AttentionOp op, float scoreScale);
+  TileBuilder(TileOpInterface op, float scoreScale);
 
   Value constant(float value, ArrayRef<int64_t> shape);
   /// `rows` (one value a row) as a tile of `cols` equal columns.

@@ -21,10 +21,10 @@ using namespace mlir::flashcore;
 /// Puts what `change` makes of the score in front of the score region, which
 /// may be empty.
 static void
-prependChange(AttentionOp tile,
+prependChange(TileOpInterface tile,
               function_ref<Value(ImplicitLocOpBuilder &, Region &)> change) {
-  Region &region = tile.getScoreRegion();
-  ImplicitLocOpBuilder b(tile.getLoc(), tile.getContext());
+  Region &region = tile->getRegion(0); // the first is the score region
+  ImplicitLocOpBuilder b(tile->getLoc(), tile.getContext());
   if (region.empty())
     createScoreRegion(b, region);
   b.setInsertionPointToStart(&region.front());
@@ -37,7 +37,13 @@ prependChange(AttentionOp tile,
     use->set(changed);
 }
 
-void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
+/// Whether lists name blocks that no mask is asked in.
+static bool hasFullBlocks(TileOpInterface tile) {
+  auto attention = dyn_cast<AttentionTileOp>(tile.getOperation());
+  return attention && attention.getFullBlockCounts();
+}
+
+void mlir::flashcore::addAlibi(TileOpInterface tile, Value slopes) {
   prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
     // Coordinates of 32 bits: those of 64 are slow to convert.
     auto toI32 = [&](Value index) {
@@ -45,15 +51,14 @@ void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
     };
     constexpr auto nsw = arith::IntegerOverflowFlags::nsw;
     Value shift =
-        toI32(arith::SubIOp::create(b, tile.getTile()[AttentionOp::TileSeqlenK],
-                                    tile.getTile()[AttentionOp::TileSeqlenQ]));
+        toI32(arith::SubIOp::create(b, tile.getSeqlenK(), tile.getSeqlenQ()));
     Value position = arith::AddIOp::create(
         b, toI32(region.getArgument(ScoreArgument::Query)), shift, nsw);
     Value distance = arith::SubIOp::create(
         b, position, toI32(region.getArgument(ScoreArgument::Key)), nsw);
     // Keys behind the query's position are hidden then, but in full blocks.
     KeyMask mask = KeyMask::get(tile);
-    if (mask.windowRight != 0 || mask.isTopLeft || tile.getFullBlockCounts())
+    if (mask.windowRight != 0 || mask.isTopLeft || hasFullBlocks(tile))
       distance = math::AbsIOp::create(b, distance);
     distance = arith::SIToFPOp::create(b, b.getF32Type(), distance);
     Value slope = memref::LoadOp::create(
@@ -63,7 +68,7 @@ void mlir::flashcore::addAlibi(AttentionOp tile, Value slopes) {
   });
 }
 
-void mlir::flashcore::addBias(AttentionOp tile, Value bias) {
+void mlir::flashcore::addBias(TileOpInterface tile, Value bias) {
   prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
     auto type = cast<MemRefType>(bias.getType());
     Value zero = arith::ConstantIndexOp::create(b, 0);
@@ -79,7 +84,7 @@ void mlir::flashcore::addBias(AttentionOp tile, Value bias) {
   });
 }
 
-void mlir::flashcore::addSoftcap(AttentionOp tile, float cap) {
+void mlir::flashcore::addSoftcap(TileOpInterface tile, float cap) {
   prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
     auto multiply = [&](Value value, float factor) {
       return arith::MulFOp::create(

@@ -291,14 +291,14 @@ void FactorMover::scaleScore(bool mayContract) {
   score.replaceAllUsesExcept(scaled, scaled);
 }
 
-ScoreFormulas::ScoreFormulas(AttentionOp tile) {
-  Location loc = tile.getLoc();
+ScoreFormulas::ScoreFormulas(TileOpInterface tile) {
+  Location loc = tile->getLoc();
   auto schedule =
       tile->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
   bool mayContract = !schedule.isInvariant();
-  for (auto [from, to] : {std::pair(&tile.getScoreRegion(), &change),
-                          {&tile.getMaskRegion(), &hide}}) {
-    if (from->empty())
+  for (auto [from, to] : {std::pair(tile.findScoreRegion(), &change),
+                          {tile.findMaskRegion(), &hide}}) {
+    if (!from)
       continue;
     IRMapping mapping;
     from->cloneInto(to, mapping);
@@ -308,7 +308,7 @@ ScoreFormulas::ScoreFormulas(AttentionOp tile) {
     ImplicitLocOpBuilder b(loc, loc.getContext());
     createScoreRegion(b, change);
   }
-  FactorMover mover(loc, change, tile.getEffectiveScale());
+  FactorMover mover(loc, change, tile.getScale());
   bool isCompared =
       !hide.empty() && !hide.getArgument(ScoreArgument::Score).use_empty();
   if (!isCompared)

@@ -120,23 +120,24 @@ static std::string findFaultOfCaptured(Value value) {
 }
 
 /// The diagnostic of `op`, with a note where `inner` stands.
-static LogicalResult fail(AttentionOp op, Operation &inner, const Twine &text) {
+static LogicalResult fail(ScoreOpInterface op, Operation &inner,
+                          const Twine &text) {
   InFlightDiagnostic error = emitUnsupported(op) << text;
   error.attachNote(inner.getLoc()) << "the region has it here";
   return error;
 }
 
-LogicalResult mlir::flashcore::checkRegions(AttentionOp op) {
+LogicalResult mlir::flashcore::checkRegions(ScoreOpInterface op) {
   for (auto [name, region] :
-       {std::pair<StringRef, Region *>("score", &op.getScoreRegion()),
-        {"mask", &op.getMaskRegion()}}) {
-    if (region->empty())
+       {std::pair<StringRef, Region *>("score", op.findScoreRegion()),
+        {"mask", op.findMaskRegion()}}) {
+    if (!region)
       continue;
     for (Operation &inner : region->front().without_terminator())
       if (std::string fault = findFault(&inner); !fault.empty())
         return fail(op, inner, "has a " + name + " region with " + fault);
     // Of a tile all is the kernel's.
-    if (!op.getTile().empty())
+    if (isa<TileOpInterface>(op.getOperation()))
       continue;
     for (Operation &inner : region->front())
       for (Value operand : inner.getOperands())
@@ -277,7 +278,7 @@ static void takeConstants(Region &region) {
         operand.set(b.clone(*operand.get().getDefiningOp())->getResult(0));
 }
 
-void mlir::flashcore::cloneRegions(AttentionOp from, AttentionOp to,
+void mlir::flashcore::cloneRegions(AttentionOp from, TileOpInterface to,
                                    ValueRange captured) {
   IRMapping mapping;
   mapping.map(ValueRange(from.getCapturedTensors()), captured);
@@ -319,14 +320,14 @@ static Value cloneInto(OpBuilder &b, Region &region, Value value,
   return b.clone(*op, mapping)->getResult(0);
 }
 
-Value mlir::flashcore::computeOfBatchEntry(OpBuilder &b, AttentionOp op,
+Value mlir::flashcore::computeOfBatchEntry(OpBuilder &b, ScoreOpInterface op,
                                            Value value, Value batch,
                                            ValueRange captured) {
   IRMapping mapping;
   mapping.map(ValueRange(op.getCapturedTensors()), captured);
-  Region &region = op.getMaskRegion();
+  Region &region = *op.findMaskRegion();
   mapping.map(region.getArgument(ScoreArgument::Batch), batch);
-  return arith::IndexCastOp::create(b, op.getLoc(), b.getIndexType(),
+  return arith::IndexCastOp::create(b, op->getLoc(), b.getIndexType(),
                                     cloneInto(b, region, value, mapping));
 }
 
@@ -344,7 +345,7 @@ static Value reduceLanes(ImplicitLocOpBuilder &b, Value number, bool isLeast) {
 }
 
 std::pair<Value, Value> mlir::flashcore::computeOfQueries(
-    ImplicitLocOpBuilder &b, AttentionOp op, Value value, Value batch,
+    ImplicitLocOpBuilder &b, ScoreOpInterface op, Value value, Value batch,
     Value begin, Value end, int64_t maxQueries, ValueRange captured) {
   constexpr int64_t kLanes = 32;
   auto index = [&](int64_t number) -> Value {
@@ -360,7 +361,7 @@ std::pair<Value, Value> mlir::flashcore::computeOfQueries(
     Value least, greatest;
     for (int64_t i = 0; i < maxQueries; i += kLanes) {
       IRMapping mapping;
-      Region &region = op.getMaskRegion();
+      Region &region = *op.findMaskRegion();
       mapping.map(ValueRange(op.getCapturedTensors()), captured);
       mapping.map(region.getArgument(ScoreArgument::Batch), batch);
       // The last one again changes nothing.

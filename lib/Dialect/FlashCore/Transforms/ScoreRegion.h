@@ -27,7 +27,7 @@ enum : unsigned { Score, Batch, Head, Query, Key, NumArguments };
 
 /// Reports the first op of a region that kernels or the program cannot have,
 /// or what it captures that they cannot.
-LogicalResult checkRegions(AttentionOp op);
+LogicalResult checkRegions(ScoreOpInterface op);
 
 /// The name of the captured tensor in signature and manifest, by its place in
 /// getCapturedTensors().
@@ -40,7 +40,7 @@ DictionaryAttr describeRegion(Region &region, ArrayRef<Value> captured);
 /// Copies the regions of `from` to those of `to`, which are empty, with the
 /// constants that they use from outside; `captured` takes the place of the
 /// captured tensors.
-void cloneRegions(AttentionOp from, AttentionOp to, ValueRange captured);
+void cloneRegions(AttentionOp from, TileOpInterface to, ValueRange captured);
 
 /// Fills an empty score region: it yields the score.
 void createScoreRegion(ImplicitLocOpBuilder &b, Region &region);
@@ -49,11 +49,11 @@ void createScoreRegion(ImplicitLocOpBuilder &b, Region &region);
 /// tile, which may be empty (ScoreClauses.cpp): the last one comes first.
 /// ALiBi, -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the
 /// head:
-void addAlibi(AttentionOp tile, Value slopes);
+void addAlibi(TileOpInterface tile, Value slopes);
 /// A bias of (batch, heads, queries, keys), whose axes of size 1 are for all:
-void addBias(AttentionOp tile, Value bias);
+void addBias(TileOpInterface tile, Value bias);
 /// cap * tanh(score / cap):
-void addSoftcap(AttentionOp tile, float cap);
+void addSoftcap(TileOpInterface tile, float cap);
 
 /// Writes a region in the form in which it is computed fastest: coordinates in
 /// 32 bits, products in the place of divisions by constants, and, if it
@@ -65,7 +65,7 @@ void eraseDeadOps(Region &region);
 
 /// The regions of a tile in the form in which kernels compute them.
 struct ScoreFormulas {
-  explicit ScoreFormulas(AttentionOp tile);
+  explicit ScoreFormulas(TileOpInterface tile);
 
   /// Makes of a product of query and key what the exponentials take times
   /// `scale`; empty if that is the product. A softmax scale, and a positive
@@ -84,14 +84,14 @@ Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 /// The value of the mask region of `op` that a symbol stands for, as `index`,
 /// computed at the insertion point of `b` for the batch entry `batch`. It is
 /// the same for all queries. `captured` takes the place of what `op` captures.
-Value computeOfBatchEntry(OpBuilder &b, AttentionOp op, Value value,
+Value computeOfBatchEntry(OpBuilder &b, ScoreOpInterface op, Value value,
                           Value batch, ValueRange captured);
 
 /// The least and the greatest of such a value of queries `begin` to before
 /// `end`, at most `maxQueries`; of none, the greatest and the least number of
 /// 32 bits. The lanes of each warp do that together.
 std::pair<Value, Value> computeOfQueries(ImplicitLocOpBuilder &b,
-                                         AttentionOp op, Value value,
+                                         ScoreOpInterface op, Value value,
                                          Value batch, Value begin, Value end,
                                          int64_t maxQueries,
                                          ValueRange captured);

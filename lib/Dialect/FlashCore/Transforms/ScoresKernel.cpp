@@ -50,7 +50,7 @@ private:
   }
   void findTile(Value block);
   void buildWarpTile(Value warp);
-  void addChanges(AttentionOp tile);
+  void addChanges(ScoresTileOp tile);
 
   ImplicitLocOpBuilder &b;
   AttentionOp op;
@@ -85,16 +85,14 @@ void ScoresKernelBuilder::findTile(Value block) {
 }
 
 /// What of the op is done to scores up to their stage.
-void ScoresKernelBuilder::addChanges(AttentionOp tile) {
+void ScoresKernelBuilder::addChanges(ScoresTileOp tile) {
   addRegions(frame, op, tile, stage);
   if (stage < ScoresStage::Masked) {
     tile.getMaskRegion().dropAllReferences();
     tile.getMaskRegion().getBlocks().clear();
     return;
   }
-  tile.setCausalAttr(op.getCausalAttr());
-  tile.setWindowLeftAttr(op.getWindowLeftAttr());
-  tile.setWindowRightAttr(op.getWindowRightAttr());
+  setBounds(op, tile);
 }
 
 void ScoresKernelBuilder::buildWarpTile(Value warp) {
@@ -116,21 +114,17 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
   Value lse;
   if (stage == ScoresStage::Probabilities)
     lse = frame.getTensor("lse");
-  Value operands[] = {sequence.number,
-                      headQ,
-                      asValue(row),
-                      asValue(sequence.seqlenQ),
-                      asValue(key),
-                      asValue(apply(d0 + schedule.getBlockN(), {key})),
-                      asValue(sequence.seqlenK),
-                      asValue(blockRow)};
-  // There is no value: the key stands in its place.
-  auto tile = AttentionOp::create(b, q, k, k, scores, lse);
-  if (lseRest)
-    tile.getLseRestMutable().assign(lseRest);
-  tile.getTileMutable().assign(operands);
-  tile.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
-  tile.setStage(stage);
+  TilePlace place{sequence.number,
+                  headQ,
+                  asValue(row),
+                  asValue(sequence.seqlenQ),
+                  asValue(key),
+                  asValue(apply(d0 + schedule.getBlockN(), {key})),
+                  asValue(sequence.seqlenK),
+                  asValue(blockRow)};
+  auto tile =
+      ScoresTileOp::create(b, q, k, scores, lse, lseRest, place,
+                           b.getF32FloatAttr(op.getEffectiveScale()), stage);
   tile->setAttr(fcgpu::kScheduleAttrName, schedule);
   addChanges(tile);
 }

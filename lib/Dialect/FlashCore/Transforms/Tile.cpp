@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramLaunches.h"
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -169,13 +170,16 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
   void runOnOperation() override {
     SmallVector<KernelOpInterface> ops;
     bool anyFailed = false;
-    getOperation().walk([&](KernelOpInterface op) {
-      // Those of an attention are its tiles.
-      if (op->getParentOfType<gpu::GPUFuncOp>() && isa<AttentionOp>(op))
+    getOperation().walk([&](Operation *op) {
+      if (isa<TileOpInterface>(op) && !op->getParentOfType<gpu::GPUFuncOp>())
+        anyFailed |= failed(
+            op->emitOpError("is a tile, but stands outside of a kernel"));
+      auto kernelOp = dyn_cast<KernelOpInterface>(op);
+      if (!kernelOp)
         return;
       anyFailed |= failed(checkIsOnHost(op, getOperation())) ||
-                   failed(op.checkKernels());
-      ops.push_back(op);
+                   failed(kernelOp.checkKernels());
+      ops.push_back(kernelOp);
     });
     if (anyFailed)
       return signalPassFailure();

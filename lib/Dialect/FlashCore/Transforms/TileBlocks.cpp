@@ -32,19 +32,18 @@ SmallVector<Value> TileExpander::getListRow(Value list) {
   auto type = cast<MemRefType>(list.getType());
   Value zero = asValue(b.getIndexAttr(0));
   SmallVector<Value> row;
-  for (auto operand : {AttentionOp::TileBatch, AttentionOp::TileHead})
-    row.push_back(type.getDimSize(row.size()) == 1 ? zero
-                                                   : tileOperand(operand));
-  row.push_back(asValue(
-      apply(b.getAffineDimExpr(0).floorDiv(op.getBlockQueries()),
-            {getAsOpFoldResult(tileOperand(AttentionOp::TileBlockQuery))})));
+  for (Value coordinate : {place.batch, place.head})
+    row.push_back(type.getDimSize(row.size()) == 1 ? zero : coordinate);
+  row.push_back(
+      asValue(apply(b.getAffineDimExpr(0).floorDiv(attention.getBlockQueries()),
+                    {getAsOpFoldResult(place.blockQuery)})));
   return row;
 }
 
 /// The tiles of a block, of one that is longer than the keys those of all.
 int64_t TileExpander::getTilesOfBlock() {
-  int64_t keys = op.getBlockKeys();
-  if (auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK)))
+  int64_t keys = attention.getBlockKeys();
+  if (auto seqlenK = getConstantIntValue(place.seqlenK))
     keys = std::min(keys, std::max<int64_t>(*seqlenK, 1));
   return llvm::divideCeil(keys, blockN);
 }
@@ -54,13 +53,14 @@ Value TileExpander::countTiles(Value counts) {
   Value count = arith::IndexCastOp::create(
       b, b.getIndexType(),
       memref::LoadOp::create(b, counts, getListRow(counts)));
-  Value most = asValue(memref::getMixedSize(b, b.getLoc(), op.getBlockIndices(),
-                                            /*dim=*/3));
+  Value most =
+      asValue(memref::getMixedSize(b, b.getLoc(), attention.getBlockIndices(),
+                                   /*dim=*/3));
   count = arith::MinSIOp::create(b, count, most);
   Value zero = asValue(b.getIndexAttr(0));
   count = arith::MaxSIOp::create(b, count, zero);
   // Without keys there is none whose bias could be read.
-  Value seqlenK = tileOperand(AttentionOp::TileSeqlenK);
+  Value seqlenK = place.seqlenK;
   if (!getConstantIntValue(seqlenK)) {
     Value hasKeys =
         arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, seqlenK, zero);
@@ -72,8 +72,8 @@ Value TileExpander::countTiles(Value counts) {
 
 /// The walk of lists: `numTiles`, `headEnd`, `maskedTiles` and `listedTiles`.
 void TileExpander::computeBlockWalk() {
-  maskedTiles = listedTiles = countTiles(op.getBlockCounts());
-  if (Value counts = op.getFullBlockCounts())
+  maskedTiles = listedTiles = countTiles(attention.getBlockCounts());
+  if (Value counts = attention.getFullBlockCounts())
     listedTiles = arith::AddIOp::create(b, maskedTiles, countTiles(counts));
   numTiles = getCountOfPart(getWalkedTiles(OpFoldResult(listedTiles)));
   headEnd = hidesInBlocks() ? getCountOfPart(OpFoldResult(maskedTiles))
@@ -82,52 +82,51 @@ void TileExpander::computeBlockWalk() {
 
 /// The block at a position of a list, or the last one of the list's axis.
 Value TileExpander::loadBlock(Value indices, Value position) {
-  SmallVector<Value> place = getListRow(indices);
+  SmallVector<Value> entry = getListRow(indices);
   Value last =
       asValue(apply(b.getAffineDimExpr(0) - 1,
                     {memref::getMixedSize(b, b.getLoc(), indices, /*dim=*/3)}));
-  place.push_back(arith::MinSIOp::create(b, position, last));
+  entry.push_back(arith::MinSIOp::create(b, position, last));
   // A negative number is one that is too large.
   return arith::IndexCastUIOp::create(
-      b, b.getIndexType(), memref::LoadOp::create(b, indices, place));
+      b, b.getIndexType(), memref::LoadOp::create(b, indices, entry));
 }
 
 /// The first key of the tile of an iteration; past the last key, where copies
 /// read nothing, if no block of the lists has such a tile.
 Value TileExpander::getListedKey(OpFoldResult iteration) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  int64_t parts = schedule.getKeyWarps(), keys = op.getBlockKeys();
+  int64_t parts = schedule.getKeyWarps(), keys = attention.getBlockKeys();
   int64_t tilesOfBlock = getTilesOfBlock();
-  Value place = asValue(iteration);
+  Value number = asValue(iteration);
   if (parts > 1)
-    place = asValue(
+    number = asValue(
         apply(d0 * parts + d1, {iteration, OpFoldResult(getKeyPart())}));
   auto toBlock = [&](Value tile) {
     return asValue(apply(d0.floorDiv(tilesOfBlock), {OpFoldResult(tile)}));
   };
-  Value block = loadBlock(op.getBlockIndices(), toBlock(place));
-  if (Value indices = op.getFullBlockIndices()) {
-    Value isMasked =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place, maskedTiles);
+  Value block = loadBlock(attention.getBlockIndices(), toBlock(number));
+  if (Value indices = attention.getFullBlockIndices()) {
+    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number,
+                                           maskedTiles);
     Value inFull =
-        arith::MaxSIOp::create(b, arith::SubIOp::create(b, place, maskedTiles),
+        arith::MaxSIOp::create(b, arith::SubIOp::create(b, number, maskedTiles),
                                asValue(b.getIndexAttr(0)));
     Value full = loadBlock(indices, toBlock(inFull));
     block = arith::SelectOp::create(b, isMasked, block, full);
   }
-  OpFoldResult seqlenK =
-      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK));
+  OpFoldResult seqlenK = getAsOpFoldResult(place.seqlenK);
   Value end = asValue(apply(d0.ceilDiv(keys), {seqlenK}));
   block = arith::MinUIOp::create(b, block, end);
   // With products that overlap, one tile is walked also where there is none.
   if (schedule.getOverlap() == fcgpu::Overlap::PV) {
-    Value isThere =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place, listedTiles);
+    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number,
+                                          listedTiles);
     block = arith::SelectOp::create(b, isThere, block, end);
   }
   // Both lists begin with the first tile of a block.
   OpFoldResult key = apply(d0 * keys + (d1 % tilesOfBlock) * blockN,
-                           {OpFoldResult(block), OpFoldResult(place)});
+                           {OpFoldResult(block), OpFoldResult(number)});
   // Where there are no keys, not even the first block begins in front of them.
   if (!getConstantIntValue(seqlenK))
     key = affine::makeComposedFoldedAffineMax(
@@ -141,14 +140,14 @@ Value TileExpander::isPastLastKey(Value key) {
   Value end =
       asValue(apply(b.getAffineDimExpr(0) + blockN, {OpFoldResult(key)}));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end,
-                               tileOperand(AttentionOp::TileSeqlenK));
+                               place.seqlenK);
 }
 
 /// Hides keys that do not exist, and no others.
 Value TileExpander::maskTail(Value scores, Value key) {
   return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
     Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
-                                         tileOperand(AttentionOp::TileSeqlenK));
+                                         place.seqlenK);
     Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
     return arith::SelectOp::create(b, exists, score, hidden).getResult();
   });

@@ -16,7 +16,7 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-static fcgpu::ScheduleAttr getSchedule(AttentionOp op) {
+static fcgpu::ScheduleAttr getSchedule(TileOpInterface op) {
   return op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
 }
 
@@ -29,11 +29,17 @@ TileBuilder::getProduct(const fcgpu::ScheduleChoice &choice) const {
              : fcgpu::ProductAttr();
 }
 
-TileBuilder::TileBuilder(AttentionOp op, float scoreScale)
+/// Rows of V, or where there are none those of K.
+static MemRefType getValueType(TileOpInterface op) {
+  Value value = op.findValue();
+  return cast<MemRefType>((value ? value : op.findKey()).getType());
+}
+
+TileBuilder::TileBuilder(TileOpInterface op, float scoreScale)
     : ImplicitLocOpBuilder(op.getLoc(), op), warpM(getSchedule(op).getWarpM()),
       blockN(getSchedule(op).getBlockN()),
-      columnsV(fcgpu::getTileColumns(op.getHeadDimV())),
-      half(op.getQueryType().getElementType()),
+      columnsV(fcgpu::getTileColumns(getValueType(op).getShape().back())),
+      half(getValueType(op).getElementType()),
       isInvariant(getSchedule(op).isInvariant()), scoreScale(scoreScale),
       product(getProduct(getSchedule(op).getChoice())),
       sumsInFragments(getSchedule(op).getChoice().sumsInFragments()) {}

@@ -19,18 +19,17 @@ using namespace mlir::flashcore;
 
 /// The `d` of the op's description, in front of the loop.
 void TileExpander::buildStream() {
-  if (!op.getRng())
+  if (!attention.getRng())
     return;
   SmallVector<Value> words;
   for (int64_t i = 0; i < 4; ++i)
     words.push_back(memref::LoadOp::create(
-        b, op.getRng(), ValueRange{asValue(b.getIndexAttr(i))}));
-  auto asWord = [&](AttentionOp::TileOperand coordinate) -> Value {
-    return arith::IndexCastOp::create(b, b.getI32Type(),
-                                      tileOperand(coordinate));
+        b, attention.getRng(), ValueRange{asValue(b.getIndexAttr(i))}));
+  auto asWord = [&](Value coordinate) -> Value {
+    return arith::IndexCastOp::create(b, b.getI32Type(), coordinate);
   };
-  fcgpu::PhiloxWords counter{words[2], words[3], asWord(AttentionOp::TileBatch),
-                             asWord(AttentionOp::TileHead)};
+  fcgpu::PhiloxWords counter{words[2], words[3], asWord(place.batch),
+                             asWord(place.head)};
   llvm::append_range(stream,
                      fcgpu::buildPhilox(b, counter, {words[0], words[1]}));
 }
@@ -40,14 +39,15 @@ Value TileExpander::dropElements(Value p, Value key) {
   if (stream.empty())
     return p;
   return fcgpu::DropoutOp::create(
-      b, p.getType(), p, tileOperand(AttentionOp::TileQuery), key, stream,
-      b.getI64IntegerAttr(op.getDropoutThreshold()));
+      b, p.getType(), p, place.firstQuery, key, stream,
+      b.getI64IntegerAttr(attention.getDropoutThreshold()));
 }
 
 /// What rows of O are multiplied with, for `factors` (null for 1) and the share
 /// of elements that are left.
 Value TileExpander::scaleKept(Value factors, int64_t rows) {
-  double dropped = static_cast<double>(op.getDropoutThreshold()) * 0x1p-16;
+  double dropped =
+      static_cast<double>(attention.getDropoutThreshold()) * 0x1p-16;
   if (factors && dropped == 0)
     return factors;
   Value scale = b.constant(static_cast<float>(1 / (1 - dropped)), {rows});

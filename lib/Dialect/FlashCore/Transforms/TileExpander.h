@@ -30,20 +30,22 @@ namespace mlir::flashcore {
 class TileExpander {
 public:
   /// `flag` is raised where rows are lost; null if none can be.
-  explicit TileExpander(AttentionOp op, Value flag = {})
-      : op(op), flag(flag), formulas(op), change(formulas.change),
-        hide(formulas.hide), b(op, formulas.scale),
-        schedule(
-            op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
+  explicit TileExpander(TileOpInterface op, Value flag = {})
+      : op(op), attention(dyn_cast<AttentionTileOp>(op.getOperation())),
+        place{op.getBatch(),   op.getHead(),      op.getFirstQuery(),
+              op.getSeqlenQ(), op.getFirstKey(),  op.getKeyEnd(),
+              op.getSeqlenK(), op.getBlockQuery()},
+        flag(flag), formulas(op), change(formulas.change), hide(formulas.hide),
+        b(op, formulas.scale), schedule(op->getAttrOfType<fcgpu::ScheduleAttr>(
+                                   fcgpu::kScheduleAttrName)),
         mask(KeyMask::get(op)), warpM(b.warpM), blockN(b.blockN),
         sumPolicy(createRowSum(schedule, b)),
         maxPolicy(createRowMax(schedule, b, *sumPolicy)) {}
 
+  /// Of an attention.
   void expand();
-  /// Of a tile of scores.
-  void expandScores();
-  /// Of one that has its probabilities.
-  void expandValues();
+  void expandScores(ScoresTileOp scores);
+  void expandValues(ValuesTileOp values);
 
 private:
   Value asValue(OpFoldResult ofr) {
@@ -52,12 +54,9 @@ private:
   OpFoldResult apply(AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
   }
-  Value tileOperand(AttentionOp::TileOperand index) {
-    return op.getTile()[index];
-  }
 
   bool coversAllKeys();
-  bool endsWithTile(AttentionOp::TileOperand bound);
+  bool endsWithTile(Value bound);
   OpFoldResult clamp(OpFoldResult bound);
   OpFoldResult getWalkedTiles(OpFoldResult count);
   Value getKeyPart();
@@ -68,8 +67,8 @@ private:
   void computeSymbols();
   void computeTileCounts();
   void computeRanges(ArrayRef<OpFoldResult> operands, int64_t numQueries);
-  Value getTilesPassedOver(Value place);
-  bool hasBlocks() { return static_cast<bool>(op.getBlockCounts()); }
+  Value getTilesPassedOver(Value number);
+  bool hasBlocks() { return op.hasBlockLists(); }
   bool hidesInBlocks();
   SmallVector<Value> getListRow(Value list);
   int64_t getTilesOfBlock();
@@ -94,7 +93,7 @@ private:
   Value areAligned(Value memref);
   bool hasWholeTilesOnly();
   Value isWhole(Value key);
-  Value getInside(Value index, AttentionOp::TileOperand extent);
+  Value getInside(Value index, Value extent);
   bool hidesEverywhere() {
     return mask.hasOpaqueRegion && !mask.hasHoles() && !hasBlocks();
   }
@@ -127,14 +126,16 @@ private:
   vector::TransferWriteOp writeRows(Value tile, Value memref, Value row,
                                     ArrayRef<Value> cols);
   RowResult addSink(RowResult result);
-  Value getProbabilities(Value scores, Value key);
+  Value getProbabilities(ScoresTileOp tile, Value scores, Value key);
   Value clearTail(Value scores, Value key);
   void writeScores(Value scores, Value key);
-  Value readProbabilities(Value key);
+  Value readProbabilities(Value probabilities, Value key);
   void writeResult(RowResult result);
   void writeLse(RowResult result, Value isEmpty, Value row);
 
-  AttentionOp op;
+  TileOpInterface op;
+  AttentionTileOp attention; ///< the same; null for other tiles
+  TilePlace place;
   Value flag;
   /// The regions of the op as they are computed.
   ScoreFormulas formulas;
@@ -176,8 +177,8 @@ private:
 };
 template <typename Builder>
 Value TileExpander::mapScores(Value scores, Value key, Builder build) {
-  auto map = fcgpu::MapScoresOp::create(
-      b, scores.getType(), scores, tileOperand(AttentionOp::TileQuery), key);
+  auto map = fcgpu::MapScoresOp::create(b, scores.getType(), scores,
+                                        place.firstQuery, key);
   OpBuilder::InsertionGuard guard(b);
   Type index = b.getIndexType();
   Block *body =

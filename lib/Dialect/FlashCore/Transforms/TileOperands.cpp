@@ -57,7 +57,7 @@ SmallVector<Value> mlir::flashcore::getCaptured(KernelFrame &frame,
 }
 
 void mlir::flashcore::addRegions(KernelFrame &frame, AttentionOp op,
-                                 AttentionOp tile, ScoresStage stage) {
+                                 TileOpInterface tile, ScoresStage stage) {
   if (stage >= ScoresStage::Changed) {
     cloneRegions(op, tile, getCaptured(frame, op));
     if (op.getAlibiSlopes())

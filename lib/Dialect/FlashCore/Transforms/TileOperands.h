@@ -25,12 +25,19 @@ Value sliceRows(ImplicitLocOpBuilder &b, Value tensor, OpFoldResult entry,
 OpFoldResult countRows(ImplicitLocOpBuilder &b, int64_t warpM, int64_t blockM,
                        OpFoldResult row, OpFoldResult seqlen);
 
+/// Gives a tile the bounds of the mask of the op.
+template <typename TileOp> void setBounds(AttentionOp op, TileOp tile) {
+  tile.setCausalAttr(op.getCausalAttr());
+  tile.setWindowLeftAttr(op.getWindowLeftAttr());
+  tile.setWindowRightAttr(op.getWindowRightAttr());
+}
+
 /// What the regions of `op` read from outside, as a kernel has it.
 SmallVector<Value> getCaptured(KernelFrame &frame, AttentionOp op);
 
 /// Gives a tile the regions of the op, and what else becomes a region, as far
 /// as scores go until `stage`. What they read is read by whole coordinates.
-void addRegions(KernelFrame &frame, AttentionOp op, AttentionOp tile,
+void addRegions(KernelFrame &frame, AttentionOp op, TileOpInterface tile,
                 ScoresStage stage = ScoresStage::Probabilities);
 
 } // namespace mlir::flashcore

@@ -42,7 +42,7 @@ static void sortByEnd(ImplicitLocOpBuilder &b, TileRange &first,
 void TileExpander::computeRanges(ArrayRef<OpFoldResult> operands,
                                  int64_t numQueries) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  OpFoldResult firstKey = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+  OpFoldResult firstKey = getAsOpFoldResult(place.firstKey);
   auto getTile = [&](AffineMap map, bool isEnd, bool roundsUp) {
     OpFoldResult key = isEnd ? getEnd(map, operands) : getBegin(map, operands);
     return apply(roundsUp ? d0.ceilDiv(blockN) : d0.floorDiv(blockN), {key});
@@ -85,12 +85,12 @@ void TileExpander::computeRanges(ArrayRef<OpFoldResult> operands,
   numTiles = getCountOfPart(getWalkedTiles(getAsOpFoldResult(count)));
 }
 
-/// How many tiles the walk leaves out before its tile number `place`.
-Value TileExpander::getTilesPassedOver(Value place) {
+/// How many tiles the walk leaves out before its tile `number`.
+Value TileExpander::getTilesPassedOver(Value number) {
   Value zero = asValue(b.getIndexAttr(0)), sum = zero;
   for (const Hole &hole : holes) {
     Value isBehind =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, place, hole.begin);
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, number, hole.begin);
     Value tiles = arith::SelectOp::create(b, isBehind, hole.tiles, zero);
     sum = b.createOrFold<arith::AddIOp>(sum, tiles);
   }

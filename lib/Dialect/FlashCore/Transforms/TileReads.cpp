@@ -96,7 +96,7 @@ Value TileExpander::areAligned(Value memref) {
            ArrayRef(metadata.getConstifiedMixedStrides()), type.getShape()))
     if (size != 1 && !getConstantIntValue(stride))
       add(stride);
-  Value first = tileOperand(AttentionOp::TileKey);
+  Value first = place.firstKey;
   if (getConstantIntValue(first).value_or(1) % 2 != 0)
     add(OpFoldResult(first));
   Value rest =
@@ -129,27 +129,27 @@ Value TileExpander::pairReads(fcgpu::MapScoresOp map) {
 
 /// Whether every tile that is walked lies in front of the end of the keys.
 bool TileExpander::hasWholeTilesOnly() {
-  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  auto seqlenK = getConstantIntValue(place.seqlenK);
   return seqlenK.value_or(0) > 0 && coversAllKeys() && !hasBlocks() &&
-         !mayLackTiles() && endsWithTile(AttentionOp::TileSeqlenK);
+         !mayLackTiles() && endsWithTile(place.seqlenK);
 }
 
 /// Whether the tile from `key` on lies in front of both ends; null if it always
 /// does.
 Value TileExpander::isWhole(Value key) {
   Value holds;
-  auto add = [&](Value first, int64_t size, AttentionOp::TileOperand extent) {
+  auto add = [&](Value first, int64_t size, Value extent) {
     Value end = asValue(apply(b.getAffineDimExpr(0) + size, {first}));
-    Value isInFront = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, end,
-                                            tileOperand(extent));
+    Value isInFront =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sle, end, extent);
     holds = holds ? arith::AndIOp::create(b, holds, isInFront).getResult()
                   : isInFront;
   };
-  auto seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
+  auto seqlenQ = getConstantIntValue(place.seqlenQ);
   if (seqlenQ.value_or(1) % schedule.getBlockM() != 0)
-    add(tileOperand(AttentionOp::TileQuery), warpM, AttentionOp::TileSeqlenQ);
+    add(place.firstQuery, warpM, place.seqlenQ);
   if (!hasWholeTilesOnly())
-    add(key, blockN, AttentionOp::TileSeqlenK);
+    add(key, blockN, place.seqlenK);
   return holds;
 }
 
@@ -172,7 +172,7 @@ Value TileExpander::mapReads(Value scores, Value key,
     return map.getResult();
   };
   auto takeCut = [&]() -> Value {
-    Value seqlenK = tileOperand(AttentionOp::TileSeqlenK);
+    Value seqlenK = place.seqlenK;
     if (getConstantIntValue(seqlenK).value_or(0) > 0)
       return take(cut);
     Value hasKeys = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, seqlenK,

@@ -63,23 +63,23 @@ vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
 void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
   LogSumExp lse = getLogSumExp(b, result.rowMax, result.maxToLn, result.rowSum,
                                isEmpty, result.maxRest);
-  writeRows(lse.value, op.getLse(), row, {});
-  if (Value rest = op.getLseRest())
+  writeRows(lse.value, attention.getLse(), row, {});
+  if (Value rest = attention.getLseRest())
     writeRows(lse.getRest(b), rest, row, {});
 }
 
 /// The logit of the head is one more score of each row, without a row of V.
 RowResult TileExpander::addSink(RowResult result) {
-  if (!op.getSinkLogits())
+  if (!attention.getSinkLogits())
     return result;
-  Value logit = memref::LoadOp::create(b, op.getSinkLogits(),
-                                       tileOperand(AttentionOp::TileHead));
+  Value logit =
+      memref::LoadOp::create(b, attention.getSinkLogits(), place.head);
   Value sink = vector::BroadcastOp::create(b, result.rowSum.getType(), logit);
   SinkWeights weights = weighSink(b, result.rowMax, result.maxToLn, sink);
   result.rowSum =
       math::FmaOp::create(b, result.rowSum, weights.row, weights.sink);
   result.rowMax = weights.max;
-  if (op.getLseRest())
+  if (attention.getLseRest())
     result.maxRest = weights.rest;
   result.maxToLn = 1.0f;
   result.accFactor = weights.row;
@@ -105,7 +105,7 @@ void TileExpander::writeResult(RowResult result) {
                                       b.constant(0.0f, {rows, cols}))
                       .getResult()
                 : arith::MulFOp::create(b, result.acc, factors).getResult();
-  Type element = op.getOutputType().getElementType();
+  Type element = getElementTypeOrSelf(op.getOutput().getType());
   if (!element.isF32())
     o = arith::TruncFOp::create(b, VectorType::get({rows, cols}, element), o);
 
@@ -121,7 +121,7 @@ void TileExpander::writeResult(RowResult result) {
   auto write = writeRows(o, op.getOutput(), asValue(row), asValue(col));
   if (schedule.getOutput() == fcgpu::OutputRoute::Bulk)
     stage(write, TileRole::Output, cols, /*isInLoop=*/false);
-  if (!op.getLse())
+  if (!attention.getLse())
     return;
   if (colShares == 1)
     return writeLse(result, isEmpty, asValue(row));

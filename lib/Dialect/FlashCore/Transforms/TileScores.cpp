@@ -21,14 +21,14 @@ using namespace mlir::flashcore;
 
 /// The coordinate, or the last one of the sequence; the first where it is
 /// empty. Coordinates are not negative: an unsigned minimum says so of itself.
-Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
+Value TileExpander::getInside(Value index, Value extent) {
   AffineMap last = AffineMap::get(
       1, 0, {b.getAffineDimExpr(0) - 1, b.getAffineConstantExpr(0)},
       op.getContext());
   return arith::MinUIOp::create(
       b, index,
-      asValue(affine::makeComposedFoldedAffineMax(
-          b, b.getLoc(), last, {OpFoldResult(tileOperand(extent))})));
+      asValue(affine::makeComposedFoldedAffineMax(b, b.getLoc(), last,
+                                                  {OpFoldResult(extent)})));
 }
 
 /// What a region reads must be there: rows and keys past the end of the
@@ -36,17 +36,15 @@ Value TileExpander::getInside(Value index, AttentionOp::TileOperand extent) {
 std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
                                                 Value key) {
   if (cutsQueries && readsByQuery(region))
-    query = getInside(query, AttentionOp::TileSeqlenQ);
+    query = getInside(query, place.seqlenQ);
   if (cutsKeys && readsByKey(region))
-    key = getInside(key, AttentionOp::TileSeqlenK);
+    key = getInside(key, place.seqlenK);
   return {query, key};
 }
 
 Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
   auto [row, column] = getInside(hide, query, key);
-  return inlineRegion(b, hide,
-                      {score, tileOperand(AttentionOp::TileBatch),
-                       tileOperand(AttentionOp::TileHead), row, column});
+  return inlineRegion(b, hide, {score, place.batch, place.head, row, column});
 }
 
 /// The score as the regions change and, where all tiles are partial, hide it:
@@ -54,9 +52,8 @@ Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
 Value TileExpander::applyRegions(Value score, Value query, Value key) {
   if (!change.empty()) {
     auto [row, column] = getInside(change, query, key);
-    score = inlineRegion(b, change,
-                         {score, tileOperand(AttentionOp::TileBatch),
-                          tileOperand(AttentionOp::TileHead), row, column});
+    score =
+        inlineRegion(b, change, {score, place.batch, place.head, row, column});
   }
   if (!hidesEverywhere())
     return score;
@@ -83,21 +80,19 @@ bool TileExpander::needsTailMask() {
   if (mask.windowRight == 0)
     return false;
   // j <= i < seqlen_q <= seqlen_k.
-  auto seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
-  auto seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  auto seqlenQ = getConstantIntValue(place.seqlenQ);
+  auto seqlenK = getConstantIntValue(place.seqlenK);
   if (mask.isTopLeft && seqlenQ && seqlenK && *seqlenQ <= *seqlenK)
     return false;
   // The tiles of lists are anywhere.
-  return hasBlocks() || !endsWithTile(AttentionOp::TileSeqlenK);
+  return hasBlocks() || !endsWithTile(place.seqlenK);
 }
 
 Value TileExpander::maskScores(Value scores, Value key) {
   return mapReads(scores, key, [&](Value score, Value query, Value keyIndex) {
     AffineExpr d0, d1, d2, d3;
     bindDims(op.getContext(), d0, d1, d2, d3);
-    SmallVector<OpFoldResult> operands{query,
-                                       tileOperand(AttentionOp::TileSeqlenQ),
-                                       tileOperand(AttentionOp::TileSeqlenK)};
+    SmallVector<OpFoldResult> operands{query, place.seqlenQ, place.seqlenK};
     auto compute = [&](auto make, ArrayRef<AffineExpr> keys) {
       auto map = AffineMap::get(operands.size(), symbols.size(), keys,
                                 op.getContext());
@@ -109,8 +104,8 @@ Value TileExpander::maskScores(Value scores, Value key) {
     SmallVector<AffineExpr> last = mask.getLastKeys(d0, d1, d2);
     if (!cutsKeys || !needsTailMask())
       llvm::erase(last, d2 - 1);
-    if (!coversAllKeys() && !endsWithTile(AttentionOp::TileKeyEnd)) {
-      operands.push_back(tileOperand(AttentionOp::TileKeyEnd));
+    if (!coversAllKeys() && !endsWithTile(place.keyEnd)) {
+      operands.push_back(place.keyEnd);
       last.push_back(d3 - 1);
     }
     Value visible;
@@ -155,23 +150,19 @@ Value TileExpander::maskIf(Value condition, Value scores, Value key) {
 /// A partial tile that some warp of the block sees may hide all its keys from
 /// another, which then skips it, if that is decided.
 void TileExpander::skipUnlessVisible(Value iteration) {
-  // The shapes are those of the tile.
-  AttentionProblem problem = AttentionProblem::get(op);
-  problem.seqlenQ = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenQ));
-  problem.seqlenK = getConstantIntValue(tileOperand(AttentionOp::TileSeqlenK));
+  AttentionProblem problem = AttentionProblem::getOfTile(op);
   if (!skipsHiddenTiles(problem, schedule.getChoice()) || mask.hasHoles() ||
       hasBlocks())
     return;
-  SmallVector<OpFoldResult> operands{
-      getAsOpFoldResult(tileOperand(AttentionOp::TileQuery)),
-      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenQ)),
-      getAsOpFoldResult(tileOperand(AttentionOp::TileSeqlenK))};
+  SmallVector<OpFoldResult> operands{getAsOpFoldResult(place.firstQuery),
+                                     getAsOpFoldResult(place.seqlenQ),
+                                     getAsOpFoldResult(place.seqlenK)};
   llvm::append_range(operands, symbols);
   KeyBounds bounds = getKeyBounds(op.getContext(), mask, warpM);
   AffineExpr end, bound, firstKey;
   bindDims(op.getContext(), end, bound, firstKey);
   auto getIteration = [&](AffineExpr tile, OpFoldResult key) {
-    OpFoldResult first = getAsOpFoldResult(tileOperand(AttentionOp::TileKey));
+    OpFoldResult first = getAsOpFoldResult(place.firstKey);
     return asValue(apply(end - tile, {endTile, key, first}));
   };
   Value firstSeen, endSeen;
@@ -186,9 +177,8 @@ void TileExpander::skipUnlessVisible(Value iteration) {
     // Rows behind the last query see nothing.
     if (schedule.hasProducer() &&
         mayLackRows(problem.seqlenQ, schedule.getChoice())) {
-      Value exists = arith::CmpIOp::create(
-          b, arith::CmpIPredicate::slt, tileOperand(AttentionOp::TileQuery),
-          tileOperand(AttentionOp::TileSeqlenQ));
+      Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                           place.firstQuery, place.seqlenQ);
       firstSeen =
           arith::SelectOp::create(b, exists, firstSeen, asValue(numTiles));
     }

@@ -20,20 +20,20 @@ using namespace mlir::flashcore;
 
 /// exp(score - lse), of an lse that is two numbers. Where it is -inf the row
 /// sees no key, and all its scores are -inf, too.
-Value TileExpander::getProbabilities(Value scores, Value key) {
+Value TileExpander::getProbabilities(ScoresTileOp tile, Value scores,
+                                     Value key) {
   return mapScores(scores, key, [&](Value score, Value query, Value) -> Value {
     auto constant = [&](float value) -> Value {
       return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
     };
-    SmallVector<Value> row{tileOperand(AttentionOp::TileBatch),
-                           tileOperand(AttentionOp::TileHead),
-                           getInside(query, AttentionOp::TileSeqlenQ)};
-    Value lse = memref::LoadOp::create(b, op.getLse(), row);
+    SmallVector<Value> row{place.batch, place.head,
+                           getInside(query, place.seqlenQ)};
+    Value lse = memref::LoadOp::create(b, tile.getLse(), row);
     // score * scale - lse, rounded once: near the maximum it is small.
     Value exponent =
         math::FmaOp::create(b, score, constant(b.getScoreScale()),
                             arith::NegFOp::create(b, getSafeMax(b, lse)));
-    if (Value rest = op.getLseRest())
+    if (Value rest = tile.getLseRest())
       exponent = arith::SubFOp::create(b, exponent,
                                        memref::LoadOp::create(b, rest, row));
     return math::Exp2Op::create(
@@ -43,11 +43,11 @@ Value TileExpander::getProbabilities(Value scores, Value key) {
 
 /// 0 for keys past the end of the sequence, which no mask hides yet.
 Value TileExpander::clearTail(Value scores, Value key) {
-  if (endsWithTile(AttentionOp::TileSeqlenK))
+  if (endsWithTile(place.seqlenK))
     return scores;
   return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
     Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
-                                         tileOperand(AttentionOp::TileSeqlenK));
+                                         place.seqlenK);
     Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
     return arith::SelectOp::create(b, exists, score, zero).getResult();
   });
@@ -68,19 +68,19 @@ void TileExpander::writeScores(Value scores, Value key) {
                                   ArrayRef<bool>{false, hasWholeTiles});
 }
 
-void TileExpander::expandScores() {
+void TileExpander::expandScores(ScoresTileOp tile) {
   mask = KeyMask::get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
-  mask.hasOpaqueRegion = !op.getMaskRegion().empty();
+  mask.hasOpaqueRegion = op.findMaskRegion() != nullptr;
   numTiles = b.getIndexAttr(1);
-  ScoresStage stage = *op.getStage();
-  Value key = tileOperand(AttentionOp::TileKey);
+  ScoresStage stage = tile.getStage();
+  Value key = place.firstKey;
   Value query = readTile(TileRole::Query, asValue(b.getIndexAttr(0)), warpM);
   Value scores = buildScores(query, key, b.constant(0.0f, {warpM, blockN}));
   scores = changeScores(scores, key);
   scores = stage >= ScoresStage::Masked ? maskScores(scores, key)
                                         : clearTail(scores, key);
   if (stage == ScoresStage::Probabilities)
-    scores = getProbabilities(scores, key);
+    scores = getProbabilities(tile, scores, key);
   else if (b.getScoreScale() != 1)
     scores = arith::MulFOp::create(
         b, scores, b.constant(b.getScoreScale(), {warpM, blockN}));

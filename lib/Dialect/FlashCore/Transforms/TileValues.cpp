@@ -17,18 +17,18 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 /// P of the rows of the warp and the tile of keys from `key` on.
-Value TileExpander::readProbabilities(Value key) {
+Value TileExpander::readProbabilities(Value probabilities, Value key) {
   Value zero = asValue(b.getIndexAttr(0));
   Value tile = asValue(apply(b.getAffineDimExpr(0).floorDiv(blockN), {key}));
   Value padding = arith::ConstantOp::create(b, b.getZeroAttr(b.half));
   auto read = vector::TransferReadOp::create(
-      b, VectorType::get({warpM, blockN}, b.half), op.getProbabilities(),
+      b, VectorType::get({warpM, blockN}, b.half), probabilities,
       ValueRange{tile, zero, zero, zero}, padding, ArrayRef<bool>{false, true});
   stage(read, TileRole::Probabilities, blockN, /*isInLoop=*/true);
   return read;
 }
 
-void TileExpander::expandValues() {
+void TileExpander::expandValues(ValuesTileOp tile) {
   computeTileCounts();
   Value zero = asValue(b.getIndexAttr(0)), one = asValue(b.getIndexAttr(1));
   auto loop =
@@ -38,7 +38,7 @@ void TileExpander::expandValues() {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value key = getTileKey(loop.getInductionVar());
-    Value p = readProbabilities(key);
+    Value p = readProbabilities(tile.getProbabilities(), key);
     Value v = readTile(TileRole::Value, key, blockN);
     Value sum = b.contract(p, v, loop.getRegionIterArg(0),
                            /*transposedRhs=*/false);
@@ -46,7 +46,8 @@ void TileExpander::expandValues() {
   }
   Value o = arith::TruncFOp::create(
       b,
-      VectorType::get({warpM, b.columnsV}, op.getOutputType().getElementType()),
+      VectorType::get({warpM, b.columnsV},
+                      getElementTypeOrSelf(op.getOutput().getType())),
       loop.getResult(0));
   writeRows(o, op.getOutput(), zero, zero);
   op.erase();

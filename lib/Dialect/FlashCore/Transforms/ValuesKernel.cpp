@@ -5,8 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The third kernel of an attention with softmax unfused. Its tiles read P from
-// the workspace; there are no query and key, and output and value stand in
-// their place. Keys that bounds of the mask hide have probability 0, and are
+// the workspace. Keys that bounds of the mask hide have probability 0, and are
 // skipped.
 //
 //===----------------------------------------------------------------------===//
@@ -32,14 +31,8 @@ static void buildValues(AttentionOp op, KernelFrame &frame,
                         rows.rows);
     Value p = UnfusedWorkspace(frame, signature)
                   .viewTile(batch, rows.headQ, rows.row, rows.rows);
-    SmallVector<Value> operands = block.getTileOperands(rows);
-    auto tile = AttentionOp::create(b, o, v, v, o);
-    tile.getProbabilitiesMutable().assign(p);
-    tile.getTileMutable().assign(operands);
-    tile.setSoftmaxScaleAttr(b.getF32FloatAttr(op.getEffectiveScale()));
-    tile.setCausalAttr(op.getCausalAttr());
-    tile.setWindowLeftAttr(op.getWindowLeftAttr());
-    tile.setWindowRightAttr(op.getWindowRightAttr());
+    auto tile = ValuesTileOp::create(b, p, v, o, block.getPlace(rows));
+    setBounds(op, tile);
     tile->setAttr(fcgpu::kScheduleAttrName, signature.getSchedule());
   };
   block.build(/*prepare=*/[] {}, buildTile);

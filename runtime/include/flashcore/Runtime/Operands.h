@@ -29,8 +29,8 @@ namespace operand {
 
 /// A row; the columns are described in Operands.def.
 struct OperandInfo {
-  enum class Elements { Half, Float, Output, F32, I32 };
-  enum class Role { Input, Cache, Output, Tile };
+  enum class Elements { Half, Float, F32, I32 };
+  enum class Role { Input, Cache, Output };
   enum class Access { Rows, Elements };
 
   std::string_view name;

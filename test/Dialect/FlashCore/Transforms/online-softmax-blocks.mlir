@@ -59,13 +59,11 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 256 : index
     %seqlen_k = arith.constant 256 : index
-    flashcore.attention ins(%q, %k, %k : !qo, !kv, !kv)
-        block_counts(%counts : !counts) block_indices(%indices : !indices)
-        full_block_counts(%full_counts : !counts) full_block_indices(%full : !indices)
-        outs(%o : !qo)
-        tile(%batch, %zero, %query, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %query)
-        window_left(100) window_right(7) block_size(64, 64)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %k : !qo, !kv, !kv) block_counts(%counts : !counts)
+        block_indices(%indices : !indices) full_block_counts(%full_counts : !counts)
+        full_block_indices(%full : !indices) outs(%o : !qo)
+        at(batch %batch, head %zero, query %query of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %query)
+        window_left(100) window_right(7) scale(1.250000e-01) block_size [64, 64] {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -102,10 +100,10 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 16 : index
     %seqlen_k = arith.constant 40 : index
-    flashcore.attention ins(%q, %k, %k : !qo, !kv, !kv)
-        block_counts(%counts : !counts) block_indices(%indices : !indices) outs(%o : !qo)
-        tile(%zero, %zero, %zero, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %zero)
-        block_size(1024, 1024) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %k : !qo, !kv, !kv) block_counts(%counts : !counts)
+        block_indices(%indices : !indices) outs(%o : !qo)
+        at(batch %zero, head %zero, query %zero of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %zero)
+        scale(1.250000e-01) block_size [1024, 1024] {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -144,10 +142,10 @@ gpu.module @kernels {
     // CHECK:       affine.max #[[$BEHIND]](%[[WALKED]], %[[I]])[%[[SEQLEN_K]]]
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 256 : index
-    flashcore.attention ins(%q, %k, %k : !qo, !kv, !kv)
-        block_counts(%counts : !counts) block_indices(%indices : !indices) outs(%o : !qo)
-        tile(%zero, %zero, %zero, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %zero)
-        block_size(64, 64) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %k : !qo, !kv, !kv) block_counts(%counts : !counts)
+        block_indices(%indices : !indices) outs(%o : !qo)
+        at(batch %zero, head %zero, query %zero of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %zero)
+        scale(1.250000e-01) block_size [64, 64] {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

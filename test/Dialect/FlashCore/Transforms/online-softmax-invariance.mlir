@@ -41,9 +41,9 @@ gpu.module @kernels {
   gpu.func @factors(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -72,15 +72,15 @@ gpu.module @kernels {
   gpu.func @scores(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692)
         score {
         ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
           %one = arith.constant 1.0 : f32
           %r = arith.subf %s, %one : f32
           flashcore.yield %r : f32
-        }
-        {fcgpu.schedule = #schedule}
+        } {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

@@ -60,8 +60,9 @@ gpu.module @kernels {
     // CHECK:        %[[FIRST_ROW:.+]] = affine.apply #[[ROW]](%[[PART]])
     // CHECK:        vector.transfer_write %{{.+}}, %[[O]][%{{.+}}, %{{.+}}, %[[FIRST_ROW]], %{{.+}}] {in_bounds = [true, true]} : vector<8x64xf16>
     scf.forall (%rows, %part) in (1, 4) {
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%c0, %c0, %row, %c64, %c0, %c200, %c200, %row) {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %c0, head %c0, query %row of %c64, key %c0 to %c200 of %c200, block %row)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -100,9 +101,9 @@ gpu.module @kernels {
     // CHECK:        scf.if %[[IS_FIRST]] {
     // CHECK:          vector.transfer_write %{{.+}}, %{{.+}}[%{{.+}}, %{{.+}}, %[[FIRST_ROW]]] : vector<8xf32>
     scf.forall (%rows, %part) in (1, 4) {
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv)
-          outs(%o : !qo) lse(%lse : !lse)
-          tile(%c0, %c0, %row, %n, %c0, %c256, %c256, %row) {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
+          at(batch %c0, head %c0, query %row of %n, key %c0 to %c256 of %c256, block %row) scale(1.250000e-01)
+          {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
     gpu.return
   }

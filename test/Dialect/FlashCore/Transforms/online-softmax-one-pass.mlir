@@ -45,8 +45,9 @@ gpu.module @kernels {
     // CHECK:      vector.contract {{.+}} %{{.+}}, %{{.+}}, %[[O1]] : {{.+}} into vector<16x64xf32>
     // CHECK-NOT:  scf.for
     // CHECK:      vector.transfer_write
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%c0, %c0, %row, %c64, %c0, %c64, %c64, %row) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %c0, head %c0, query %row of %c64, key %c0 to %c64 of %c64, block %row) scale(1.250000e-01)
+        {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -81,9 +82,9 @@ gpu.module @kernels {
     // CHECK:      scf.if %[[MASKED]]
     // CHECK:        fcgpu.map_scores %[[S]][%{{.+}}, %[[KEY]]]
     // CHECK:          affine.min
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%c0, %c0, %row, %c64, %c0, %c64, %c64, %row) causal(bottom_right)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %c0, head %c0, query %row of %c64, key %c0 to %c64 of %c64, block %row) causal(bottom_right)
+        scale(1.250000e-01) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

@@ -36,9 +36,8 @@ gpu.module @kernels {
     // CHECK:     gpu.return
     %c0 = arith.constant 0 : index
     %c256 = arith.constant 256 : index
-    flashcore.attention ins(%o, %v, %v : !o, !v, !v) probabilities(%p : !p)
-        outs(%o : !o)
-        tile(%c0, %c0, %warp, %c256, %c0, %c256, %c256, %block)
+    flashcore.values_tile ins(%p, %v : !p, !v) outs(%o : !o)
+        at(batch %c0, head %c0, query %warp of %c256, key %c0 to %c256 of %c256, block %block)
         causal(bottom_right) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -63,8 +62,8 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c16 = arith.constant 16 : index
     %c40 = arith.constant 40 : index
-    flashcore.attention ins(%o, %v, %v : !o, !v, !v) probabilities(%p : !p)
-        outs(%o : !o) tile(%c0, %c0, %c0, %c16, %c0, %c40, %c40, %c0)
+    flashcore.values_tile ins(%p, %v : !p, !v) outs(%o : !o)
+        at(batch %c0, head %c0, query %c0 of %c16, key %c0 to %c40 of %c40, block %c0)
         {fcgpu.schedule = #schedule}
     gpu.return
   }

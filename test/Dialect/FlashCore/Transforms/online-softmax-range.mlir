@@ -55,10 +55,10 @@ gpu.module @kernels {
     %seqlen_k = arith.constant 256 : index
     %begin = affine.apply affine_map<()[s0] -> (s0 * 96)>()[%split]
     %end = affine.apply affine_map<()[s0] -> (s0 * 96 + 96)>()[%split]
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !partial)
-        lse(%lse : !lse) lse_rest(%rest : !lse)
-        tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k, %zero)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !partial) lse(%lse : !lse)
+        lse_rest(%rest : !lse)
+        at(batch %zero, head %zero, query %zero of %seqlen_q, key %begin to %end of %seqlen_k, block %zero)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -88,9 +88,9 @@ gpu.module @kernels {
     %begin = arith.constant 10 : index
     %end = arith.constant 110 : index
     %seqlen_k = arith.constant 256 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %zero, %seqlen_q, %begin, %end, %seqlen_k, %zero)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %zero of %seqlen_q, key %begin to %end of %seqlen_k, block %zero)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -115,9 +115,9 @@ gpu.module @kernels {
     %seqlen_q = arith.constant 16 : index
     %end = arith.constant 128 : index
     %seqlen_k = arith.constant 256 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %zero, %seqlen_q, %zero, %end, %seqlen_k, %zero)
-        causal(bottom_right) window_left(10) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %zero of %seqlen_q, key %zero to %end of %seqlen_k, block %zero)
+        causal(bottom_right) window_left(10) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

@@ -47,8 +47,10 @@ gpu.module @kernels {
     // INVARIANT:     gpu.return
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row) mask {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692)
+        mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %none = arith.constant 0 : i8
       %byte = memref.load %shown[%i, %j] : !shown
@@ -101,8 +103,10 @@ gpu.module @kernels {
     // CHECK:        } else {
     // CHECK-NEXT:     scf.yield %[[SCORES]]
     %zero = arith.constant 0 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        scale(0.176776692)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %half = memref.load %table[%i, %j] : !table
       %bias = arith.extf %half : f16 to f32
@@ -135,8 +139,10 @@ gpu.module @kernels {
     // CHECK:     gpu.return
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %one = arith.constant 1 : index
       %next = arith.addi %j, %one : index

@@ -33,14 +33,16 @@ gpu.module @kernels {
     // CHECK:        vector.multi_reduction <maxnumf>, %[[SCORES]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %batch, head %head, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %bias = memref.load %table[%h, %j] : memref<4x128xf32, strided<[1, 4]>>
       %result = arith.addf %score, %bias : f32
       flashcore.yield %result : f32
-    } mask {
+    }
+        mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %few = arith.constant 30 : index
       %rest = arith.remsi %i, %few : index
@@ -77,9 +79,10 @@ gpu.module @kernels {
     // CHECK:        arith.constant dense<2.885390e+00> : vector<16x64xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) mask {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %few = arith.constant 30 : index
       %rest = arith.remsi %i, %few : index
@@ -124,8 +127,10 @@ gpu.module @kernels {
     // CHECK-NEXT:     scf.yield
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 2048 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %block) mask {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %block)
+        scale(0.176776692)
+        mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %first = arith.constant 100 : index
       %reach = arith.constant 200 : index
@@ -171,8 +176,10 @@ gpu.module @kernels {
     // CHECK:          arith.cmpi ne, %[[REST]], %{{.+}} : i32
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %distance = arith.subi %i, %j : index
       %size = math.absi %distance : index
@@ -182,7 +189,8 @@ gpu.module @kernels {
       %part = arith.divf %real, %ten : f32
       %result = arith.subf %score, %part : f32
       flashcore.yield %result : f32
-    } mask {
+    }
+        mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %distance = arith.subi %i, %j : index
       %eight = arith.constant 8 : index

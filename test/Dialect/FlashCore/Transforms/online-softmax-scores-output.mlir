@@ -31,9 +31,9 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     %key = affine.apply affine_map<()[s0] -> (s0 * 64)>()[%number]
     %end = affine.apply affine_map<()[s0] -> (s0 * 64 + 64)>()[%number]
-    flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%s : !s)
-        tile(%zero, %zero, %row, %seqlen, %key, %end, %seqlen, %row) scale(0.5) stage(scaled)
-        {fcgpu.schedule = #schedule}
+    flashcore.scores_tile ins(%q, %k : !q, !k) outs(%s : !s)
+        at(batch %zero, head %zero, query %row of %seqlen, key %key to %end of %seqlen, block %row) scale(0.5)
+        stage(scaled) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -64,8 +64,10 @@ gpu.module @kernels {
     // CHECK:      vector.transfer_write %[[ROUNDED]], {{.+}} : vector<16x64xf16>
     // CHECK-NOT:  in_bounds
     %zero = arith.constant 0 : index
-    flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%s : !s)
-        tile(%zero, %zero, %row, %seqlen, %key, %end, %seqlen, %row) stage(capped) score {
+    flashcore.scores_tile ins(%q, %k : !q, !k) outs(%s : !s)
+        at(batch %zero, head %zero, query %row of %seqlen, key %key to %end of %seqlen, block %row)
+        scale(0.176776692) stage(capped)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %third = arith.constant 0.33333334 : f32
       %ratio = arith.mulf %score, %third : f32
@@ -114,9 +116,10 @@ gpu.module @kernels {
     // CHECK:      vector.transfer_write %[[WEIGHTS]],
     %seqlen_q = arith.constant 128 : index
     %seqlen = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %k : !q, !k, !k) outs(%s : !s) lse(%lse : memref<2x8x128xf32>) lse_rest(%rest : memref<2x8x128xf32>)
-        tile(%batch, %head, %row, %seqlen_q, %key, %seqlen, %seqlen, %row) causal(top_left) stage(probabilities)
-        {fcgpu.schedule = #schedule}
+    flashcore.scores_tile ins(%q, %k : !q, !k) lse(%lse : memref<2x8x128xf32>)
+        lse_rest(%rest : memref<2x8x128xf32>) outs(%s : !s)
+        at(batch %batch, head %head, query %row of %seqlen_q, key %key to %seqlen of %seqlen, block %row)
+        causal(top_left) scale(0.176776692) stage(probabilities) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

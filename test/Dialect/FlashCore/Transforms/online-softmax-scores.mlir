@@ -41,10 +41,10 @@ gpu.module @kernels {
     // CHECK:      math.fma %[[STATE]]#1, %[[CAP]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        lse(%lse : !lse)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %quarter = arith.constant 0.25 : f32
       %ratio = arith.mulf %score, %quarter : f32
@@ -92,10 +92,10 @@ gpu.module @kernels {
     // CHECK:      math.fma %[[STATE]]#1, %[[ONE]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv)
-        outs(%o : !qo) lse(%lse : !lse)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
+        at(batch %batch, head %head, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %first = arith.constant 0 : index
       %half = memref.load %bias[%b, %first, %i, %j] : !bias
@@ -138,8 +138,9 @@ gpu.module @kernels {
     // CHECK-NEXT:   math.fma %[[SCORE]], %{{.+}}, %[[VALUE]] : f32
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%batch, %head, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %batch, head %head, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        scale(0.176776692)
         score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %first = arith.constant 0 : index
@@ -180,9 +181,10 @@ gpu.module @kernels {
     // CHECK:      arith.constant dense<1.442695{{.*}}> : vector<16x64xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %batch, head %head, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %quarter = arith.constant 0.25 : f32
       %ratio = arith.mulf %score, %quarter : f32
@@ -224,8 +226,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        scale(0.176776692)
         score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %quarter = arith.constant 0.25 : f32
@@ -255,9 +258,9 @@ gpu.module @kernels {
     // CHECK:     gpu.return
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -289,9 +292,10 @@ gpu.module @kernels {
     // CHECK:      arith.constant dense<2.885390{{.*}}> : vector<16x64xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%batch, %head, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %batch, head %head, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %steps = arith.subi %i, %j : index
       %narrow = arith.index_cast %steps : index to i32
@@ -327,9 +331,10 @@ gpu.module @kernels {
   gpu.func @factors(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %three = arith.constant 3.0 : f32
       %product = arith.mulf %three, %score : f32
@@ -340,9 +345,10 @@ gpu.module @kernels {
   gpu.func @negative_factor(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %three = arith.constant -3.0 : f32
       %product = arith.mulf %three, %score : f32
@@ -371,14 +377,16 @@ gpu.module @kernels {
   gpu.func @compared_score(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %three = arith.constant 3.0 : f32
       %product = arith.mulf %score, %three : f32
       flashcore.yield %product : f32
-    } mask {
+    }
+        mask {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %least = arith.constant -1.0 : f32
       %visible = arith.cmpf ogt, %score, %least : f32
@@ -422,9 +430,10 @@ gpu.module @kernels {
   gpu.func @twice_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %mask = memref.load %masks[%j] : memref<128xf32>
       %sum = arith.addf %score, %mask : f32
@@ -437,9 +446,10 @@ gpu.module @kernels {
   gpu.func @twice_half_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %mask = memref.load %masks[%j] : memref<128xf32>
       %sum = arith.addf %score, %mask : f32
@@ -454,9 +464,10 @@ gpu.module @kernels {
   gpu.func @half_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %mask = memref.load %masks[%j] : memref<128xf32>
       %sum = arith.addf %score, %mask : f32
@@ -469,9 +480,10 @@ gpu.module @kernels {
   gpu.func @twice_an_f16(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf16>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %mask = memref.load %masks[%j] : memref<128xf16>
       %wide = arith.extf %mask : f16 to f32
@@ -485,9 +497,10 @@ gpu.module @kernels {
   gpu.func @twice_a_mask(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.000000e+00) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.000000e+00)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %hidden = arith.constant 0xFF800000 : f32
       %visible = arith.cmpi sle, %j, %i : index
@@ -533,9 +546,10 @@ gpu.module @kernels {
   gpu.func @steep(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.250000e-01) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.250000e-01)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %steps = arith.subi %i, %j : index
       %narrow = arith.index_cast %steps : index to i32
@@ -550,9 +564,10 @@ gpu.module @kernels {
   gpu.func @steps_beside_twice_an_f32(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.250000e-01) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.250000e-01)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %steps = arith.subi %i, %j : index
       %narrow = arith.index_cast %steps : index to i32
@@ -571,9 +586,10 @@ gpu.module @kernels {
   gpu.func @weights_of_masks(%q: !qo, %k: !kv, %v: !kv, %o: !qo, %masks: memref<128xf32>, %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(1.250000e-01) score {
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(1.250000e-01)
+        score {
     ^bb0(%score: f32, %b: index, %h: index, %i: index, %j: index):
       %weight = memref.load %masks[%h] : memref<128xf32>
       %mask = memref.load %masks[%j] : memref<128xf32>

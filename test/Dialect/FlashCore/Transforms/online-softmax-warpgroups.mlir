@@ -32,9 +32,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %seqlen, %seqlen, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %seqlen of %seqlen, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -63,10 +63,9 @@ gpu.module @kernels {
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 64 + s0 * 128)>(%group)[%block]
       %block_row = affine.apply affine_map<()[s0] -> (s0 * 128)>()[%block]
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %seqlen, %seqlen, %block_row)
-          causal(bottom_right)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %seqlen of %seqlen, block %block_row)
+          causal(bottom_right) scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -99,9 +98,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %seqlen, %seqlen, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %seqlen of %seqlen, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -137,9 +136,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %rows of %rows, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -187,9 +186,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %rows of %rows, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -218,9 +217,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %rows of %rows, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -286,9 +285,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %rows of %rows, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }
@@ -317,9 +316,9 @@ gpu.module @kernels {
     %rows = arith.constant 128 : index
     scf.forall (%group) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 64)>(%group)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
-          tile(%zero, %zero, %row, %rows, %zero, %rows, %rows, %zero)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
+          at(batch %zero, head %zero, query %row of %rows, key %zero to %rows of %rows, block %zero)
+          scale(1.250000e-01) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return
   }

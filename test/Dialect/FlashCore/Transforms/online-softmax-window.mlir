@@ -70,10 +70,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        window_left(80)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        window_left(80) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -107,10 +106,9 @@ gpu.module @kernels {
     // CHECK:          arith.select %[[VISIBLE]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        window_left(80)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        window_left(80) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -149,10 +147,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        window_right(20)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        window_right(20) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -181,10 +178,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        window_right(0)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        window_right(0) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -245,9 +241,9 @@ gpu.module @kernels {
     // CHECK-NEXT:       %[[IS_LATE:.+]] = arith.cmpi sge, %[[J]], %[[FIRST]] : index
     // CHECK-NEXT:       arith.andi %[[IS_EARLY]], %[[IS_LATE]] : i1
     %zero = arith.constant 0 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        window_left(20) window_right(10) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        window_left(20) window_right(10) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -283,10 +279,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        causal(bottom_right) window_left(20) window_right(30)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        causal(bottom_right) window_left(20) window_right(30) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -321,10 +316,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        causal(top_left) window_left(20) window_right(30)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        causal(top_left) window_left(20) window_right(30) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -351,9 +345,9 @@ gpu.module @kernels {
     // CHECK: affine.max #[[$FIRST]]
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        window_left(9223372036854775807) window_right(9223372036854775807)
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        window_left(9223372036854775807) window_right(9223372036854775807) scale(0.176776692)
         {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -386,10 +380,9 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
       %block_row = affine.apply affine_map<()[s0] -> (s0 * 32)>()[%block]
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %block_row)
-          window_left(20)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %block_row)
+          window_left(20) scale(0.176776692) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -426,10 +419,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        window_left(80)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        window_left(80) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

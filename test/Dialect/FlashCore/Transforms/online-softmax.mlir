@@ -49,9 +49,9 @@ gpu.module @kernels {
     // CHECK:      gpu.return
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -75,9 +75,9 @@ gpu.module @kernels {
                                        %row: index) kernel {
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -104,9 +104,9 @@ gpu.module @kernels {
     // CHECK:   vector.transfer_read %{{.+}}[%{{.+}}, %{{.+}}, %[[KEY]], %{{.+}}], {{.+}} : memref<1x1x192x32xf16>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 192 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -135,9 +135,9 @@ gpu.module @kernels {
     // CHECK:   vector.transfer_read %[[V]][{{.+}}], %[[ZERO_V]] {{.*}}in_bounds = [false, true]}
     // CHECK: vector.transfer_write %{{.+}}, %[[O]][{{.+}}] {in_bounds = [false, true]} : vector<16x32xbf16>
     %zero = arith.constant 0 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -183,10 +183,9 @@ gpu.module @kernels {
     // CHECK:     scf.yield %{{.+}}, %[[MAX]], %{{.+}} : vector<16x32xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -222,10 +221,9 @@ gpu.module @kernels {
     // CHECK:     scf.yield %{{.+}}, %[[MAX]], %{{.+}} : vector<16x32xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -286,10 +284,9 @@ gpu.module @kernels {
     // CHECK:       scf.yield %[[SCORES]], %[[ADDEND]],
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -329,9 +326,8 @@ gpu.module @kernels {
     // CHECK:     vector.transfer_write %[[RESULT]], %[[LSE]]
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        lse(%lse : !lse)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo) lse(%lse : !lse)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
         scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
@@ -355,9 +351,9 @@ gpu.module @kernels {
     // CHECK: vector.contract {{.+}} : vector<16x64xf16>, vector<64x16xf16> into vector<16x16xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.223606795) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -389,9 +385,9 @@ gpu.module @kernels {
     // CHECK:     vector.transfer_write %{{.+}}, %[[O]][{{.+}}] : vector<16x16xf16>, memref<1x1x16x5xf16,
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !q, !k, !v) outs(%o : !o)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(0.223606795) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -431,9 +427,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -470,9 +466,9 @@ gpu.module @kernels {
     // CHECK:         arith.cmpi sle, %{{.+}}, %[[LAST]] : index
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -513,9 +509,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        causal(bottom_right) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        causal(bottom_right) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -549,9 +545,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 256 : index
     %seqlen_k = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        causal(top_left) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        causal(top_left) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -580,9 +576,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        causal(top_left) {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        causal(top_left) scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -630,10 +626,9 @@ gpu.module @kernels {
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0 * 32)>(%warp)[%block]
       %block_row = affine.apply affine_map<()[s0] -> (s0 * 32)>()[%block]
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %block_row)
-          causal(bottom_right)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %block_row)
+          causal(bottom_right) scale(0.176776692) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -699,10 +694,9 @@ gpu.module @kernels {
     // CHECK:      vector.multi_reduction <maxnumf>, %{{.+}}, %{{.+}} [1] : vector<16x8xf32> to vector<16xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -776,10 +770,9 @@ gpu.module @kernels {
     // CHECK:      arith.negf %{{.+}} : vector<16x8xf32>
     %zero = arith.constant 0 : index
     %seqlen = arith.constant 128 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %row)
-        scale(2.000000e+00)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %row)
+        scale(2.000000e+00) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -818,9 +811,9 @@ gpu.module @kernels {
     %zero = arith.constant 0 : index
     %seqlen_q = arith.constant 128 : index
     %seqlen_k = arith.constant 100 : index
-    flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-        tile(%zero, %zero, %row, %seqlen_q, %zero, %seqlen_k, %seqlen_k, %row)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+        at(batch %zero, head %zero, query %row of %seqlen_q, key %zero to %seqlen_k of %seqlen_k, block %row)
+        scale(0.176776692) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }
@@ -860,10 +853,9 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %zero)
-          causal(bottom_right)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %zero)
+          causal(bottom_right) scale(0.176776692) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -899,10 +891,9 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     scf.forall (%warp) in (2) {
       %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %zero)
-          causal(bottom_right)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %zero)
+          causal(bottom_right) scale(0.176776692) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }
@@ -928,10 +919,9 @@ gpu.module @kernels {
     %seqlen = arith.constant 128 : index
     scf.forall (%warp) in (1) {
       %row = affine.apply affine_map<(d0) -> (d0 * 16)>(%warp)
-      flashcore.attention ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
-          tile(%zero, %zero, %row, %seqlen, %zero, %seqlen, %seqlen, %zero)
-          causal(bottom_right)
-          {fcgpu.schedule = #schedule}
+      flashcore.attention_tile ins(%q, %k, %v : !qo, !kv, !kv) outs(%o : !qo)
+          at(batch %zero, head %zero, query %row of %seqlen, key %zero to %seqlen of %seqlen, block %zero)
+          causal(bottom_right) scale(0.176776692) {fcgpu.schedule = #schedule}
     } {mapping = [#gpu.warp<linear_dim_0>]}
     gpu.return
   }

@@ -19,7 +19,7 @@
 // CHECK:         %[[FULL_COUNTS:.+]] = memref.reinterpret_cast %{{.+}} : memref<i32> to memref<1x8x8xi32,
 // CHECK:         %[[FULL:.+]] = memref.reinterpret_cast %{{.+}} : memref<i32> to memref<1x8x8x16xi32,
 // CHECK:         scf.forall
-// CHECK:           flashcore.attention {{.*}} block_counts(%[[COUNTS]] : {{.*}} block_indices(%[[INDICES]] : {{.*}} full_block_counts(%[[FULL_COUNTS]] : {{.*}} full_block_indices(%[[FULL]] : {{.*}} block_size(128, 64)
+// CHECK:           flashcore.attention_tile {{.*}} block_counts(%[[COUNTS]] : {{.*}} block_indices(%[[INDICES]] : {{.*}} full_block_counts(%[[FULL_COUNTS]] : {{.*}} full_block_indices(%[[FULL]] : {{.*}} block_size [128, 64]
 func.func @blocks(%q: !t, %o: !t, %n: !counts, %blocks: !indices, %full_n: !counts, %full: !indices) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t)
       block_counts(%n : !counts) block_indices(%blocks : !indices)

@@ -30,9 +30,10 @@ func.func @no_schedule(%q: !t, %k: !t, %v: !t, %o: !t) {
 !t = memref<1x1x64x64xf16>
 
 func.func @tile_outside_of_a_kernel(%q: !t, %k: !t, %v: !t, %o: !t, %i: index) {
-  // expected-error @below {{'flashcore.attention' op is a tile already, but stands outside a kernel}}
-  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
-      tile(%i, %i, %i, %i, %i, %i, %i, %i) {fcgpu.schedule = #schedule}
+  // expected-error @below {{'flashcore.attention_tile' op is a tile, but stands outside of a kernel}}
+  flashcore.attention_tile ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      at(batch %i, head %i, query %i of %i, key %i to %i of %i, block %i) scale(1.250000e-01)
+      {fcgpu.schedule = #schedule}
   return
 }
 

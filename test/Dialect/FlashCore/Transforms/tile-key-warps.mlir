@@ -17,7 +17,7 @@
 // CHECK:       gpu.func
 // CHECK:         scf.forall (%[[ROWS:.+]], %{{.+}}) in (2, 4) {
 // CHECK:           affine.apply #[[ROW]](%[[ROWS]])
-// CHECK:           flashcore.attention ins(%{{.+}}, %{{.+}}, %{{.+}} : memref<1x1x32x64xf16, {{.+}}>, memref<1x1x128x64xf16, {{.+}}>
+// CHECK:           flashcore.attention_tile ins(%{{.+}}, %{{.+}}, %{{.+}} : memref<1x1x32x64xf16, {{.+}}>, memref<1x1x128x64xf16, {{.+}}>
 // CHECK:         } {mapping = [#gpu.warp<linear_dim_1>, #gpu.warp<linear_dim_0>]}
 func.func @warps_share_query_rows(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)

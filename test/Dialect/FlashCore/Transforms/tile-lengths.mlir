@@ -12,8 +12,8 @@
 // CHECK:         %[[CUT:.+]] = arith.minsi %[[NUMBER]], %{{.+}}
 // CHECK:         %[[KEYS:.+]] = arith.maxsi %[[CUT]], %{{.+}}
 // CHECK:         memref.subview %{{.+}} [1, 1, %[[KEYS]], 64]
-// CHECK:         flashcore.attention
-// CHECK-SAME:    tile(%[[IDS]]#{{[01]}}, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[KEYS]], %[[KEYS]], %{{.+}})
+// CHECK:         flashcore.attention_tile
+// CHECK-SAME:    at(batch %[[IDS]]#{{[01]}}, head %{{.+}}, query %{{.+}} of %{{.+}}, key %{{.+}} to %[[KEYS]] of %[[KEYS]], block %{{.+}})
 func.func @used(%q: !t, %o: !t, %used: memref<4xi32>) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) seqused_k(%used : memref<4xi32>) outs(%o : !t)
   return
@@ -34,8 +34,8 @@ func.func @used(%q: !t, %o: !t, %used: memref<4xi32>) {
 // CHECK:         %[[SEQUENCE:.+]]:2 = scf.while
 // CHECK:         affine.apply #[[FIRST]]
 // CHECK:         %[[BLOCK:.+]] = arith.subi
-// CHECK:         flashcore.attention
-// CHECK-SAME:    tile(%[[SEQUENCE]]#0,
+// CHECK:         flashcore.attention_tile
+// CHECK-SAME:    at(batch %[[SEQUENCE]]#0,
 func.func @varlen(%q: !t, %o: !t, %cu: memref<?xi32>) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) cu_seqlens_q(%cu : memref<?xi32>)
       cu_seqlens_k(%cu : memref<?xi32>) outs(%o : !t)
@@ -60,7 +60,7 @@ func.func @varlen(%q: !t, %o: !t, %cu: memref<?xi32>) {
 // CHECK:         %[[TABLE:.+]] = memref.subview %{{.+}}[%[[IDS]]#{{[01]}}, 0] [1, 64]
 // CHECK:         %[[K:.+]] = fcgpu.view_pages %[[POOL]] by %[[TABLE]] rows(%[[KEYS]]) step(64)
 // CHECK:         %[[V:.+]] = fcgpu.view_pages
-// CHECK:         flashcore.attention ins(%{{.+}}, %[[K]], %[[V]] : {{.+}}, memref<1x1x?x64xf16, #fcgpu.pages>, memref<1x1x?x64xf16, #fcgpu.pages>)
+// CHECK:         flashcore.attention_tile ins(%{{.+}}, %[[K]], %[[V]] : {{.+}}, memref<1x1x?x64xf16, #fcgpu.pages>, memref<1x1x?x64xf16, #fcgpu.pages>)
 func.func @paged(%q: !q, %pages: !pages, %o: !q, %used: memref<4xi32>, %table: memref<4x64xi32>) {
   flashcore.attention ins(%q, %pages, %pages : !q, !pages, !pages) seqused_k(%used : memref<4xi32>)
       page_table(%table : memref<4x64xi32>) outs(%o : !q)

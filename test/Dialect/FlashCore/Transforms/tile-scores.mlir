@@ -25,7 +25,7 @@
 // CHECK:         %[[PADDED:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [2, 8, 100]
 // CHECK:         %[[REST:.+]] = memref.subview %[[PADDED]][0, 0, 0] [2, 8, 100]
 // CHECK:         %[[REST_TILE:.+]] = memref.subview %[[REST]][
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:    lse_rest(%[[REST_TILE]] :
 // CHECK-NOT:     stage(
 
@@ -42,11 +42,11 @@
 // CHECK:           %[[Q_TILE:.+]] = memref.subview {{.+}}[%[[IDS]]#0, %[[IDS]]#1,
 // CHECK:           %[[K_HEAD:.+]] = memref.subview {{.+}}[%[[IDS]]#0, %[[KV_HEAD]],
 // CHECK:           %[[ROWS:.+]] = memref.subview %[[SCORES]][%[[IDS]]#0, %[[IDS]]#1,
-// CHECK:           flashcore.attention ins(%[[Q_TILE]], %[[K_HEAD]], %[[K_HEAD]] :
-// CHECK-SAME:        outs(%[[ROWS]] :
+// CHECK:           flashcore.scores_tile ins(%[[Q_TILE]], %[[K_HEAD]] :
 // CHECK-SAME:        lse(%[[LSE]] :
 // CHECK-SAME:        lse_rest(%{{.+}} : memref<2x8x100xf32,
-// CHECK-SAME:        tile(%[[IDS]]#0, %[[IDS]]#1,
+// CHECK-SAME:        outs(%[[ROWS]] :
+// CHECK-SAME:        at(batch %[[IDS]]#0, head %[[IDS]]#1,
 // CHECK-SAME:        stage(probabilities)
 
 // The merge stands between: it writes the log-sum-exp of all keys, and what
@@ -98,7 +98,7 @@ func.func @none(%q: !q, %o: !q) {
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "scores"}]
 // CHECK-SAME:    grid = "(seqlen_q ceildiv 16) *
 // CHECK-SAME:    threads = 32
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.scores_tile
 // CHECK-NOT:     softcap(
 // CHECK-NOT:     bias(
 // CHECK-NOT:     causal(
@@ -135,7 +135,7 @@ func.func @scaled(%q: !q, %k: !k, %o: !q, %s: memref<1x2x1x64xf16>, %bias: memre
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_scores(
 // CHECK-SAME:    tensor = "bias"
 // CHECK-SAME:    tensor = "alibi_slopes"
-// CHECK:         flashcore.attention ins(
+// CHECK:         flashcore.scores_tile ins(
 // CHECK-NOT:     causal(
 // CHECK:         stage(changed) score {
 // CHECK:           math.tanh

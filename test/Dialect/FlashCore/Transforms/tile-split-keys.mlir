@@ -33,7 +33,7 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 3)
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK:         %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
-// CHECK:         tile({{.+}}, %[[BEGIN]], %[[END]], %{{.+}}, %{{.+}}) causal
+// CHECK:         key %[[BEGIN]] to %[[END]] of %{{.+}}, block %{{.+}}) causal
 
 // The largest part is multiplied with exactly 1, and no zero has a sign.
 

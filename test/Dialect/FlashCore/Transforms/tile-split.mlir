@@ -36,8 +36,8 @@ func.func @a_block_owns_heads_of_one_kv_head(%q: !qo, %k: !kv, %v: !kv,
 // CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD_KV]], 0, 0] [1, 1, 64, 64]
 // CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD_KV]], 0, 0] [1, 1, 64, 64]
 // CHECK:           memref.subview %{{.+}}[%[[ID]]#0, %[[HEAD]], %[[ROW]], 0] [1, 1, 16, 64]
-// CHECK:           flashcore.attention
-// CHECK-SAME:        tile(%[[ID]]#0, %[[HEAD]], %[[ROW]],
+// CHECK:           flashcore.attention_tile
+// CHECK-SAME:        at(batch %[[ID]]#0, head %[[HEAD]], query %[[ROW]]
 
 // -----
 
@@ -99,11 +99,11 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][%[[ENTRY]], %[[ID]]#1, %{{.+}}] [1, 1, 16]
 // CHECK:         %[[REST_TILE:.+]] = memref.subview %[[REST]][%[[ENTRY]], %[[ID]]#1, %{{.+}}] [1, 1, 16]
 // CHECK:         %[[SEQLEN_K:.+]] = arith.constant 300 : index
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:      outs(%[[O_TILE]] : memref<1x1x16x64xf32,
 // CHECK-SAME:      lse(%[[LSE_TILE]] : memref<1x1x16xf32,
 // CHECK-SAME:      lse_rest(%[[REST_TILE]] : memref<1x1x16xf32,
-// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]], %[[END]], %[[SEQLEN_K]], %{{.+}})
+// CHECK-SAME:      at(batch %{{.+}}, head %{{.+}}, query %{{.+}} of %{{.+}}, key %[[BEGIN]] to %[[END]] of %[[SEQLEN_K]], block %{{.+}})
 
 // A block merges a row: a group of 16 threads has a part, a thread four columns
 // of it. Maximum, what rounding it left, sum and O of each group meet in shared
@@ -198,8 +198,8 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK:         %[[ENOUGH:.+]] = arith.maxsi %[[SHARE]], %[[FOUR]] : index
 // CHECK:         %[[SKIPPED:.+]] = arith.muli %[[ID]]#3, %[[ENOUGH]] : index
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[VISIBLE_BEGIN]], %[[SKIPPED]]]
-// CHECK:         flashcore.attention
-// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN]],
+// CHECK:         flashcore.attention_tile
+// CHECK-SAME:      at(batch %{{.+}}, head %{{.+}}, query %{{.+}} of %{{.+}}, key %[[BEGIN]]
 // CHECK-LABEL: gpu.func @attention_bf16_d32_causal_merge(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}, {dim = "batch", kind = "size"}, {dim = "seqlen_q", kind = "size"}, {kind = "offset", tensor = "o"}, {axis = 0 : i64, kind = "stride", tensor = "o"}, {axis = 1 : i64, kind = "stride", tensor = "o"}]
 // CHECK-NOT:     scf.for

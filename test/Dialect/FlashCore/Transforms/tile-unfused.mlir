@@ -40,9 +40,9 @@
 // CHECK:         %[[IDS:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 8, 2, 5)
 // CHECK:         scf.forall (%{{.+}}) in (4) {
 // CHECK:           %[[S_ROWS:.+]] = memref.subview %[[SCORES]][%[[IDS]]#0, %[[IDS]]#1,
-// CHECK:           flashcore.attention ins(
-// CHECK-SAME:        outs(%[[S_ROWS]] :
+// CHECK:           flashcore.scores_tile ins(
 // CHECK-NOT:         lse(
+// CHECK-SAME:        outs(%[[S_ROWS]] :
 // CHECK-SAME:        causal(bottom_right)
 // CHECK-SAME:        stage(masked)
 
@@ -93,8 +93,7 @@
 // CHECK:           %[[V_HEAD:.+]] = memref.subview {{.+}} [1, 1, 300, 64]
 // CHECK:           %[[O_TILE:.+]] = memref.subview
 // CHECK:           %[[P_TILE:.+]] = memref.reinterpret_cast %{{.+}}, sizes: [5, 1, %{{.+}}, 64], strides: [64, 64, 320, 1]
-// CHECK:           flashcore.attention ins(%[[O_TILE]], %[[V_HEAD]], %[[V_HEAD]] :
-// CHECK-SAME:        probabilities(%[[P_TILE]] :
+// CHECK:           flashcore.values_tile ins(%[[P_TILE]], %[[V_HEAD]] :
 // CHECK-SAME:        outs(%[[O_TILE]] :
 // CHECK-SAME:        causal(bottom_right)
 
@@ -132,8 +131,8 @@ func.func @closed(%q: !q, %k: !k, %o: !q, %lse: memref<2x8x100xf32>, %sink: memr
 // CHECK-NOT:     memref.store
 // CHECK-LABEL: gpu.func @attention_f16_d64_values(
 // CHECK-SAME:    {kind = "pointer", tensor = "workspace"}, {dim = "batch", kind = "size"}, {dim = "seqlen_q", kind = "size"}, {dim = "seqlen_k", kind = "size"},
-// CHECK:         flashcore.attention
-// CHECK-SAME:      probabilities(%{{.+}} : memref<?x1x?x64xf16, strided<[64, 64, ?, 1], offset: ?>>)
+// CHECK:         flashcore.values_tile
+// CHECK-SAME:      ins(%{{.+}} : memref<?x1x?x64xf16, strided<[64, 64, ?, 1], offset: ?>>,
 func.func @open(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
   return

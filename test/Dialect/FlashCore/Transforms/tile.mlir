@@ -103,10 +103,10 @@ func.func @warps_own_rows(%q: !q, %k: !k, %v: !v, %o: !o) {
 // CHECK-DAG:       %[[FIRST_KEY:.+]] = arith.constant 0 : index
 // CHECK-DAG:       %[[SEQLEN_K:.+]] = arith.constant 96 : index
 // CHECK-DAG:       %[[BLOCK_ROW:.+]] = affine.apply #[[$BLOCK_ROW]]()[%[[ID]]#2]
-// CHECK:           flashcore.attention
+// CHECK:           flashcore.attention_tile
 // CHECK-SAME:        ins(%[[Q_TILE]], %[[K_HEAD]], %[[V_HEAD]] :
 // CHECK-SAME:        outs(%[[O_TILE]] :
-// CHECK-SAME:        tile(%[[ID]]#0, %[[ID]]#1, %[[ROW]], %[[SEQLEN_Q]], %[[FIRST_KEY]], %[[SEQLEN_K]], %[[SEQLEN_K]], %[[BLOCK_ROW]])
+// CHECK-SAME:        at(batch %[[ID]]#0, head %[[ID]]#1, query %[[ROW]] of %[[SEQLEN_Q]], key %[[FIRST_KEY]] to %[[SEQLEN_K]] of %[[SEQLEN_K]], block %[[BLOCK_ROW]])
 // CHECK-SAME:        {fcgpu.schedule = #fcgpu.schedule<
 // CHECK-NEXT:    } {mapping = [#gpu.warp<linear_dim_0>]}
 // CHECK-NEXT:    gpu.return
@@ -162,8 +162,8 @@ func.func @head_fastest_starts_with_the_last_rows(%q: !t, %k: !t, %v: !t,
 // CHECK:         scf.forall (%[[WARP:.+]]) in (2) {
 // CHECK:           %[[ROW:.+]] = affine.apply #[[$LAST_FIRST]](%[[WARP]])[%[[ID]]#0]
 // CHECK:           memref.subview %{{.+}}[%[[ID]]#1, %[[ID]]#2, %[[ROW]], 0] [1, 1, 32, 64]
-// CHECK:           flashcore.attention
-// CHECK-SAME:        tile(%[[ID]]#1, %[[ID]]#2, %[[ROW]],
+// CHECK:           flashcore.attention_tile
+// CHECK-SAME:        at(batch %[[ID]]#1, head %[[ID]]#2, query %[[ROW]]
 
 // -----
 
@@ -229,8 +229,8 @@ func.func @dynamic_sizes_are_arguments(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK:         %[[QUERY_TILES:.+]] = affine.apply #[[$QUERY_TILES]]()[%[[SEQLEN_Q]]]
 // CHECK:         affine.delinearize_index %{{.+}} into (1, 2, %[[QUERY_TILES]])
 // CHECK:         memref.subview %{{.+}} [1, 1, %[[SEQLEN_K]], 64]
-// CHECK:         flashcore.attention
-// CHECK-SAME:      tile(%{{.+}}, %{{.+}}, %{{.+}}, %[[SEQLEN_Q]], %{{.+}}, %[[SEQLEN_K]], %[[SEQLEN_K]], %{{.+}})
+// CHECK:         flashcore.attention_tile
+// CHECK-SAME:      at(batch %{{.+}}, head %{{.+}}, query %{{.+}} of %[[SEQLEN_Q]], key %{{.+}} to %[[SEQLEN_K]] of %[[SEQLEN_K]], block %{{.+}})
 
 // -----
 
@@ -281,7 +281,7 @@ func.func @lse_is_tiled_like_the_output(%q: !t, %k: !t, %v: !t, %o: !t,
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index
 // CHECK:         %[[O_TILE:.+]] = memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, %[[ROW:.+]], 0] [1, 1, 32, 64] [1, 1, 1, 1]
 // CHECK:         %[[LSE_TILE:.+]] = memref.subview %[[LSE]][%[[ID]]#0, %[[ID]]#1, %[[ROW]]] [1, 1, 32] [1, 1, 1]
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:      lse(%[[LSE_TILE]] :
 
 // -----
@@ -315,7 +315,7 @@ func.func @bias_is_passed_whole(%q: !qo, %k: !kv, %v: !kv, %bias: !bias,
 // CHECK-SAME:    {alignment = 2 : i64, axes = ["1", "heads_q", "1", "seqlen_k"], dtype = f16, name = "bias", offset = 0 : i64, role = "input", strides = [384, 96, 96, 1]}
 // CHECK:         %[[BIAS:.+]] = memref.reinterpret_cast %[[BIAS_BASE]] to offset: [0], sizes: [1, 4, 1, 96], strides: [384, 96, 96, 1]
 // CHECK-NOT:     memref.subview %[[BIAS]]
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:      score {
 // CHECK-NEXT:    ^bb0(%[[SCORE:.+]]: f32, %{{.+}}: index, %[[HEAD:.+]]: index, %{{.+}}: index, %[[KEY:.+]]: index):
 // CHECK:           %[[HALF:.+]] = memref.load %[[BIAS]][%[[FIRST:.+]], %[[HEAD]], %[[FIRST]], %[[KEY]]]
@@ -392,7 +392,7 @@ func.func @default_scale_becomes_explicit(%q: !t, %k: !t, %v: !t, %o: !t) {
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d16
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:      scale(2.500000e-01)
 
 // -----
@@ -410,7 +410,7 @@ func.func @mask_and_scale_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
 }
 
 // CHECK-LABEL: gpu.func @attention_f16_d16_causal
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:      causal(bottom_right) scale(1.000000e+00)
 
 // -----
@@ -433,7 +433,7 @@ func.func @windows_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK-LABEL: gpu.func @attention_f16_d16
 // CHECK-SAME:    softcap = 3.000000e+01 : f32, softmax_scale = 2.500000e-01 : f32
 // CHECK-SAME:    window_left = 17 : i64, window_right = 0 : i64}
-// CHECK:         flashcore.attention
+// CHECK:         flashcore.attention_tile
 // CHECK-SAME:      window_left(17) window_right(0) scale(2.500000e-01) score {
 // CHECK-NEXT:    ^bb0(%[[SCORE:.+]]: f32,
 // CHECK:           %[[RATIO:.+]] = arith.mulf %[[SCORE]], %{{.+}} : f32
@@ -513,12 +513,12 @@ func.func @foreign(%m: memref<4xf32>) -> f32 {
 // CHECK-SAME:    %[[Q:[^:]+]]: memref<1x1x16x16xf16>)
 gpu.module @kernels {
   gpu.func @tile_in_a_kernel_is_left_alone(%q: !t) kernel {
-    // CHECK: flashcore.attention ins(%[[Q]], %[[Q]], %[[Q]] :
+    // CHECK: flashcore.attention_tile ins(%[[Q]], %[[Q]], %[[Q]] :
     %zero = arith.constant 0 : index
     %size = arith.constant 16 : index
-    flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-        tile(%zero, %zero, %zero, %size, %zero, %size, %size, %zero)
-        {fcgpu.schedule = #schedule}
+    flashcore.attention_tile ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+        at(batch %zero, head %zero, query %zero of %size, key %zero to %size of %size, block %zero)
+        scale(2.500000e-01) {fcgpu.schedule = #schedule}
     gpu.return
   }
 }

@@ -8,6 +8,7 @@
 #define FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCORE_H
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
@@ -17,6 +18,24 @@
 
 #include "flashcore/Dialect/FlashCore/IR/FlashCoreDialect.h.inc"
 #include "flashcore/Dialect/FlashCore/IR/FlashCoreEnums.h.inc"
+
+namespace mlir::flashcore {
+/// Where a tile stands in the whole attention (TileOpInterface), as `index`.
+struct TilePlace {
+  Value batch, head, firstQuery, seqlenQ, firstKey, keyEnd, seqlenK, blockQuery;
+};
+
+/// The tensors or memrefs from outside that regions of `op` read, in the order
+/// of their first uses.
+SmallVector<Value> getCapturedTensors(Operation *op);
+
+/// Of 2^16 values of a random number, how many drop an element with the
+/// dropout `share`: the T of flashcore.attention's description; 0 without one.
+int64_t getDropoutThreshold(std::optional<APFloat> share);
+} // namespace mlir::flashcore
+
+#include "flashcore/Dialect/FlashCore/IR/FlashCoreInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "flashcore/Dialect/FlashCore/IR/FlashCoreOps.h.inc"
 

@@ -15,9 +15,10 @@ def FlashCore_Dialect : Dialect {
   let cppNamespace = "::mlir::flashcore";
   let summary = "What attention means; no hardware in it";
   let description = [{
-    The dialect holds one op, `flashcore.attention`, closed under tiling: a tile
-    of an attention is again an attention that knows where in the whole it
-    stands. Everything about hardware (tile sizes, shared memory, threads) is
+    `flashcore.attention` and `flashcore.merge` are what users write; tiles
+    (`flashcore.attention_tile` and the others) are the parts of their kernels
+    that the online softmax is written on, and know where in the whole they
+    stand. Everything about hardware (tile sizes, shared memory, threads) is
     said in the `fcgpu` dialect.
   }];
 }

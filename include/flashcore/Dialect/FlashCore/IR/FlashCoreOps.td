@@ -7,7 +7,7 @@
 #ifndef FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
 #define FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
 
-include "flashcore/Dialect/FlashCore/IR/FlashCoreDialect.td"
+include "flashcore/Dialect/FlashCore/IR/FlashCoreTileOps.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -26,7 +26,7 @@ def FlashCore_Output4D : FlashCore_Shaped<4, "f16, bf16 or f32">;
 
 def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock,
-    DestinationStyleOpInterface,
+    DestinationStyleOpInterface, FlashCore_ScoreOpInterface,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "softmax(scale * Q K^T, masked) V, and the row log-sum-exp";
   let description = [{
@@ -134,27 +134,6 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
                          has no column
 
       Keys from `seqused_k` on are 0 up to the mask, and hidden behind it.
-    * `tile`: the op is a tile of a larger attention. The operands are the batch
-      and head of its first row, its first query row and the whole seqlen_q, its
-      first key row, one past its last, the whole seqlen_k, and the first query
-      row of the block of tiles that walk the keys together, which changes no
-      result; masks, causal alignment and regions speak of whole coordinates.
-      Keys outside of the tile's, or past seqlen_k, are hidden. Key and value
-      hold all keys of a tile's head.
-    * A tile with a `stage` has scores for its output, in the place of O: a
-      column for each key of the whole, of which it writes its own keys'. It
-      does not read value, and lse and lse_rest, those of the whole, for
-      `probabilities` only.
-    * `lse_rest`, of a tile: what rounding LSE to f32 left. Weights that are
-      exponentials of differences to a large LSE need both.
-    * `probabilities` p: P itself, for a tile that is O = P V alone. Of query row
-      i of the tile and key t * n + c of the whole it is p[t, 0, i, c], where n
-      is the number of columns; there are as many t as the keys need, and keys
-      past seqlen_k have 0. Query and key are not read.
-    * Partial result: a tile of some of the keys, whose O is in f32. The O and
-      LSE of tiles with disjoint keys combine to those of all keys:
-
-          LSE = log(sum_t exp(LSE_t))    O = sum_t exp(LSE_t - LSE) * O_t
     * Empty row: a query that sees no key gets O = 0 and LSE = -inf (without
       sink), never NaN.
     * Rows of query, key, value and output move 16 bytes at a time where head_dim
@@ -175,66 +154,53 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       C1   query, key, value and output are rank 4, of f16 or bf16; bias is rank
            4, of f16, bf16 or f32; the other operands have the ranks and elements
            that are said of them
-      C2   they share one element type; the output of a tile may be f32 instead,
-           that of a tile of scores any of the three
+      C2   query, key, value and output share one element type
       C3   head_dim and head_dim_v are static and positive, and query and key
            agree in head_dim
-      C4   key and value agree in batch, heads_kv and seqlen_k
-      C5   query and key agree in batch (without page_table)
-      C6   heads_q is a multiple of heads_kv
-      C7   output is (batch, heads_q, seqlen_q, head_dim_v); that of a partial
-           result may have more columns, which mean nothing, that of a tile of
-           scores has those of keys, and may have more, for keys that are hidden
-      C8   lse is (batch, heads_q, seqlen_q) of f32; of a tile of scores that of
-           the whole. lse_rest is of a tile with lse, and of its shape
-      C9   softmax_scale and softcap, when present, are finite and positive;
+      C4   key and value agree in batch, heads_kv and seqlen_k; query and key in
+           batch (without page_table); heads_q is a multiple of heads_kv
+      C5   output is (batch, heads_q, seqlen_q, head_dim_v), lse (batch, heads_q,
+           seqlen_q) of f32, scores are (batch, heads_q, seqlen_q, seqlen_k) of
+           f16, bf16 or f32
+      C6   softmax_scale and softcap, when present, are finite and positive;
            softmax_scale, softcap and softmax_scale / softcap are from 2^-126
-           to 2^126
-      C10  window_left and window_right are not negative
-      C11  each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k);
-           an axis that is statically 1 is broadcast, a dynamic one is not. The
-           bias of a tile is that of the whole
-      C12  alibi_slopes and sink_logits are (heads_q) of f32; of a tile those of
-           the whole
-      C13  cu_seqlens_q comes with a batch of one, and with cu_seqlens_k of its
+           to 2^126; window_left and window_right are not negative
+      C7   each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k);
+           an axis that is statically 1 is broadcast, a dynamic one is not.
+           alibi_slopes and sink_logits are (heads_q) of f32
+      C8   cu_seqlens_q comes with a batch of one, and with cu_seqlens_k of its
            length, or with page_table and seqused_k instead
-      C14  seqused_k is (batch), with cu_seqlens (sequences)
-      C15  page_table is (batch, pages of each entry), with cu_seqlens
-           (sequences, pages of each); page_size is static and a power of two
-      C16  a memref is strided, forwards; query, key, value, output, scores,
-           k_new, v_new, rotary_cos, rotary_sin and probabilities have
-           innermost stride 1
-      C17  `tile` has eight operands or none
-      C18  a score region returns f32 and a mask region i1, of the arguments
-           above; tensors or memrefs that they read are like the operands (C19)
-      C19  operands are all tensors, with a result each for output, lse,
-           lse_rest and scores of their types, or all memrefs, without results
-      C20  an operand spans, with its static sizes, strides and offset, less than
+      C9   seqused_k is (batch), with cu_seqlens (sequences); page_table is
+           (batch, pages of each entry), with cu_seqlens (sequences, pages of
+           each); page_size is static and a power of two
+      C10  a memref is strided, forwards; query, key, value, output, scores,
+           k_new, v_new, rotary_cos and rotary_sin have innermost stride 1; an
+           operand spans, with its static sizes, strides and offset, less than
            2^63 bytes
-      C21  scores are (batch, heads_q, seqlen_q, seqlen_k), of f16, bf16 or f32
-      C22  `scores` and `stage` come together, but in a tile, which may have
-           `stage` alone; `stage(probabilities)` comes with lse
-      C23  dropout and rng come together; round(65536 * dropout) is from 1 to
+      C11  a score region returns f32 and a mask region i1, of the arguments
+           above; tensors or memrefs that they read are like the operands (C12)
+      C12  operands are all tensors, with a result each for output, lse and
+           scores of their types, or all memrefs, without results
+      C13  `scores` and `stage` come together; `stage(probabilities)` comes with
+           lse
+      C14  dropout and rng come together; round(65536 * dropout) is from 1 to
            65535, and rng is (4) of i32
-      C24  k_new and v_new come together, are of query's element type, and are
+      C15  k_new and v_new come together, are of query's element type, and are
            (batch, heads_kv, seqlen_new, head_dim) and (batch, heads_kv,
-           seqlen_new, head_dim_v)
-      C25  `append` is on memrefs, with seqused_k and without cu_seqlens
-      C26  rotary_cos, rotary_sin and `style` come together, and with `append`
-      C27  rotary_cos and rotary_sin are (positions, rotary_dim / 2) of query's
-           element type, where rotary_dim / 2 is static and positive, and
-           rotary_dim at most head_dim
-      C28  block_counts, block_indices and block_size come together, and
+           seqlen_new, head_dim_v), on memrefs, with seqused_k and without
+           cu_seqlens
+      C16  rotary_cos, rotary_sin and `style` come together, and with `append`;
+           they are (positions, rotary_dim / 2) of query's element type, where
+           rotary_dim / 2 is static and positive, and rotary_dim at most head_dim
+      C17  block_counts, block_indices and block_size come together, and
            full_block_counts and full_block_indices, which take them;
            block_size are two multiples of 16, from 16 to 65536
-      C29  block_counts are (batch or 1, heads_q or 1, query_blocks), and
+      C18  block_counts are (batch or 1, heads_q or 1, query_blocks), and
            block_indices have one axis more, key_blocks, as have those of full
            blocks; query_blocks is at least seqlen_q / q, rounded up, and
-           key_blocks seqlen_k / k, and 1; of a tile those of the whole
-      C30  there are no block lists with cu_seqlens, page_table or scores
-      C31  probabilities are of a tile without stage and lse, of query's element
-           type, with a static number of columns
-      C32  of memrefs, output, lse and scores are those of no other operand; nor
+           key_blocks seqlen_k / k, and 1
+      C19  there are no block lists with cu_seqlens, page_table or scores
+      C20  of memrefs, output, lse and scores are those of no other operand; nor
            are key and value with append, but of one another. Their memory
            overlaps no other, which passes refuse where views show it, and the
            runtime by addresses: blocks write it while others still read
@@ -250,11 +216,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [rng(words : type)]
             [block_counts(n : type) block_indices(blocks : type)
              [full_block_counts(n : type) full_block_indices(blocks : type)]]
-            [probabilities(p : type)]
-            outs(o : type) [lse(lse : type)] [lse_rest(rest : type)]
-            [scores(s : type)]
-            [tile(batch, head, query, seqlen_q, key, key_end, seqlen_k,
-                  block_query)]
+            outs(o : type) [lse(lse : type)] [scores(s : type)]
             [causal(bottom_right)|causal(top_left)] [window_left(keys)]
             [window_right(keys)] [scale(number)] [softcap(number)]
             [dropout(number)] [block_size(queries, keys)]
@@ -293,12 +255,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       Optional<FlashCore_Shaped<4, "i32">>:$block_indices,
       Optional<FlashCore_Shaped<3, "i32">>:$full_block_counts,
       Optional<FlashCore_Shaped<4, "i32">>:$full_block_indices,
-      Optional<FlashCore_Half4D>:$probabilities,
-      FlashCore_Output4D:$output,
+      FlashCore_Half4D:$output,
       Optional<FlashCore_Shaped<3, "f32">>:$lse,
-      Optional<FlashCore_Shaped<3, "f32">>:$lse_rest,
       Optional<FlashCore_Output4D>:$scores,
-      Variadic<Index>:$tile,
       OptionalAttr<F32Attr>:$softmax_scale,
       OptionalAttr<F32Attr>:$softcap,
       OptionalAttr<FlashCore_CausalAlignment>:$causal,
@@ -324,12 +283,6 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
   let extraClassDeclaration = [{
     /// Axes of query, key, value and output.
     enum Axis : unsigned { Batch = 0, Head = 1, Seqlen = 2, HeadDim = 3 };
-    /// Positions in `tile`.
-    enum TileOperand : unsigned {
-      TileBatch, TileHead, TileQuery, TileSeqlenQ, TileKey, TileKeyEnd,
-      TileSeqlenK, TileBlockQuery, NumTileOperands
-    };
-
     bool hasPureBufferSemantics() {
       return ::llvm::isa<::mlir::MemRefType>(getQuery().getType());
     }
@@ -353,26 +306,26 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     int64_t getBlockQueries() { return (*getBlockSize())[0]; }
     int64_t getBlockKeys() { return (*getBlockSize())[1]; }
 
-    /// Whether it is a tile whose output are scores.
-    bool isTileOfScores() { return !getTile().empty() && getStage(); }
-    /// Of a tile: whether its keys are a part of those of the whole, and its
-    /// results partial ones, which are in f32.
-    bool isPartOfKeys();
-    /// Whether it is a tile of P V alone.
-    bool isTileOfValues() { return static_cast<bool>(getProbabilities()); }
-
     ::mlir::MutableOperandRange getDpsInitsMutable();
-    bool hasRegion() {
-      return !getScoreRegion().empty() || !getMaskRegion().empty();
+    ::mlir::Region *findScoreRegion() {
+      return getScoreRegion().empty() ? nullptr : &getScoreRegion();
     }
-    /// The tensors or memrefs from outside that the regions read, in the order
-    /// of their first uses.
-    ::llvm::SmallVector<::mlir::Value> getCapturedTensors();
+    ::mlir::Region *findMaskRegion() {
+      return getMaskRegion().empty() ? nullptr : &getMaskRegion();
+    }
+    bool hasBlockLists() { return static_cast<bool>(getBlockCounts()); }
+    std::optional<int64_t> getKnownQueries() {
+      return getKnownSeqlen(getQueryType());
+    }
+    std::optional<int64_t> getKnownKeys() {
+      return getKnownSeqlen(getKeyType());
+    }
 
   private:
     static ::mlir::ShapedType shaped(::mlir::Value value) {
       return ::llvm::cast<::mlir::ShapedType>(value.getType());
     }
+    std::optional<int64_t> getKnownSeqlen(::mlir::ShapedType rows);
     ::llvm::LogicalResult verifyTypes();
     ::llvm::LogicalResult verifyShapes();
     ::llvm::LogicalResult verifyModifiers();
@@ -383,7 +336,6 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     ::llvm::LogicalResult verifyAppend();
     ::llvm::LogicalResult verifyRotary();
     ::llvm::LogicalResult verifyBlocks();
-    ::llvm::LogicalResult verifyProbabilities();
     ::llvm::LogicalResult verifyResults();
 
   public:
@@ -393,7 +345,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
 }
 
 def FlashCore_YieldOp : FlashCore_Op<"yield", [
-    Pure, Terminator, ReturnLike, HasParent<"AttentionOp">]> {
+    Pure, Terminator, ReturnLike,
+    ParentOneOf<["AttentionOp", "AttentionTileOp", "ScoresTileOp"]>]> {
   let summary = "Ends a score or mask region with its value";
   let description = [{
     Returns the changed score (f32), or whether the key is visible (i1).

@@ -9,7 +9,7 @@
 
 namespace mlir::flashcore {
 
-/// C9, of the softmax scale and the softcap: kernels flush subnormals, and
+/// C6, of the softmax scale and the softcap: kernels flush subnormals, and
 /// multiply the scale by log2(e).
 inline constexpr float kLeastScale = 0x1p-126f, kMostScale = 0x1p126f;
 

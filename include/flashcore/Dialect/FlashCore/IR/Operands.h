@@ -21,8 +21,8 @@ namespace mlir::flashcore {
 
 /// A row; the columns are described in Operands.def.
 struct OperandInfo {
-  enum class Elements { Half, Float, Output, F32, I32 };
-  enum class Role { Input, Cache, Output, Tile };
+  enum class Elements { Half, Float, F32, I32 };
+  enum class Role { Input, Cache, Output };
   enum class Access { Rows, Elements };
 
   StringRef name, clause, tensor;
@@ -45,7 +45,7 @@ struct OperandInfo {
   std::string describeAxes() const;
 };
 
-/// Rows of the table; operands of `tile` come behind them.
+/// Rows of the table.
 inline constexpr unsigned kNumOperandRows =
 #define FLASHCORE_OPERAND(...) 1 +
 #include "flashcore/Operands.def"

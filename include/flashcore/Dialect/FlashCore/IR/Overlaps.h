@@ -17,9 +17,8 @@
 namespace mlir::flashcore {
 
 /// That no memref that the op writes shares memory, as `share` has it, with
-/// another operand or one that a region reads (C32, M7). Of key and value with
+/// another operand or one that a region reads (C20, M7). Of key and value with
 /// appended rows, lengths and pages say which rows are written: they may share.
-/// Tiles, which are parts of a kernel, are not looked at.
 LogicalResult checkOutputsApart(AttentionOp op,
                                 function_ref<bool(Value, Value)> share);
 LogicalResult checkOutputsApart(MergeOp op,

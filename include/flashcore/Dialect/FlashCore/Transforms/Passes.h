@@ -19,8 +19,11 @@ namespace mlir::flashcore {
 /// slopes, a page table, a head_dim, ...), by name.
 LogicalResult checkLowerable(AttentionOp op);
 
+/// The largest head_dim and head_dim_v that kernels are made for.
+inline constexpr int64_t kMostColumns = 256;
+
 /// Begins such an error.
-InFlightDiagnostic emitUnsupported(AttentionOp op);
+InFlightDiagnostic emitUnsupported(Operation *op);
 
 /// Whether an error is of checkLowerable: the op is right, and another version
 /// may lower it.

@@ -76,7 +76,7 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     became `gpu.launch_func`s of its kernels, which equal ops share.
 
     The main kernel of an attention is an `scf.forall` over the warps of a block
-    (with `key_warps`: over rows and key parts) that holds an attention tile. The
+    (with `key_warps`: over rows and key parts) that holds a `flashcore.attention_tile`. The
     query tiles of a block start at a multiple of block_m; with head_group G, warp w
     of num_warps works on the w / (num_warps / G)th of the block's G heads, and all
     of them on one kv head.
@@ -94,10 +94,10 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     threads take turns at the parts, a thread four columns of them, and what the
     groups have meets in shared memory.
 
-    With softmax unfused there are three kernels. The tiles of the first write the
-    masked scores to a workspace, as those of `scores` write an output; the second,
-    of upstream ops alone, makes `probabilities` of them, and LSE; the tiles of the
-    third read those and write O.
+    With softmax unfused there are three kernels. The tiles of the first,
+    `flashcore.scores_tile`, write the masked scores to a workspace, as those of
+    `scores` write an output; the second, of upstream ops alone, makes P of them,
+    and LSE; the tiles of the third, `flashcore.values_tile`, read P and write O.
 
     The gpu.module of a kernel carries a `#nvvm.target` for its chip, by which
     upstream's gpu-module-to-binary compiles it after phase 7; flags and features
@@ -112,9 +112,9 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
     gpu.func @attention_f16_d64(%q: memref<f16>, ...) kernel {
       %b:3 = affine.delinearize_index %block into (1, 8, 8)
       scf.forall (%warp) in (4) {
-        flashcore.attention ins(%q_tile, %k_head, %v_head : ...)
-            outs(%o_tile : ...)
-            tile(%b#0, %b#1, %row, %c512, %c0, %c512, %c512, %block_row)
+        flashcore.attention_tile ins(%q_tile, %k_head, %v_head : ...)
+            outs(%o_tile : ...) at(batch %b#0, head %b#1, query %row of %c512,
+            key %c0 to %c512 of %c512, block %block_row) scale(0.125)
       } {mapping = [#gpu.warp<linear_dim_0>]}
     ```
   }];
@@ -130,7 +130,7 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
 def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Write each attention tile as a loop over key tiles";
   let description = [{
-    Phase 3. Precondition: the attention tiles of flashcore-tile. Postcondition:
+    Phase 3. Precondition: the tiles of flashcore-tile. Postcondition:
     no `flashcore.` op is left in the kernel; each tile is an `scf.for` over key
     tiles of `vector` values (warp tiles), and each read of a tile of Q, K or V
     says by `fcgpu.staging` how it goes through shared memory.
@@ -146,9 +146,9 @@ def OnlineSoftmaxPass : Pass<"flashcore-online-softmax", "::mlir::gpu::GPUFuncOp
 
     With `key_warps` the warps of a group walk the tiles in turn and merge their
     results by `fcgpu.all_to_all`. With `softmax = one_pass` there is no loop: all
-    scores of a warp come before its first exponential. A tile of `probabilities` is
-    the loop with the second product alone, and one of scores the first product
-    without a loop. Where products of two key
+    scores of a warp come before its first exponential. A `flashcore.values_tile` is
+    the loop with the second product alone, and a `flashcore.scores_tile` the first
+    product without a loop. Where products of two key
     tiles are to run together, the loop says so by `fcgpu.overlap`.
 
     ```mlir
