@@ -88,7 +88,6 @@ TEST(OperandsTest, Elements) {
   Type i32 = IntegerType::get(&context, 32);
   EXPECT_TRUE(get("query").isElement(f16));
   EXPECT_FALSE(get("query").isElement(f32));
-  EXPECT_TRUE(get("output").isElement(f32));
   EXPECT_FALSE(get("lse").isElement(f16));
   EXPECT_TRUE(get("seqused_k").isElement(i32));
   EXPECT_FALSE(get("seqused_k").isElement(f32));
