@@ -10,7 +10,5 @@ keys = f"""%moved = arith.constant 250 : index
 %moved_end = arith.addi %moved_begin, %moved : index
 """
 text = text[:ids.end()] + keys + text[ids.end():]
-operands = re.search(r" tile\((.*?)\)", text)
-tile = operands.group(1).split(", ")
-tile[4:6] = "%moved_begin", "%moved_end"
-print(text[:operands.start(1)] + ", ".join(tile) + text[operands.end(1):])
+place = re.search(r" key (\S+) to (\S+) of ", text)
+print(text[:place.start()] + " key %moved_begin to %moved_end of " + text[place.end():])
