@@ -12,6 +12,7 @@
 
 #include "flashcore/Compiler/Attentions.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelOpInterface.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
@@ -22,7 +23,7 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 bool mlir::flashcore::isCompiled(Operation *op) {
-  return isa<KernelOpInterface>(op);
+  return isa<KernelOpInterface, TileOpInterface>(op);
 }
 
 /// What is compiled by function; outside of any, under the null pointer.

@@ -10,7 +10,7 @@
 // RUN: flashcore-compile %s -o /dev/null 2>&1 | count 0
 
 // MASK: [flashcore-mask-region MaskRegion.cpp:{{.*}}] keys (d1) that query d0 sees: from [] to [d0], all of them
-// COPIES-DAG: [flashcore-online-softmax OnlineSoftmax.cpp:{{.*}}] #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>
+// COPIES-DAG: [flashcore-online-softmax KeyWalk.cpp:{{.*}}] #fcgpu.staging<copy = warp, ring = block, slots = 4, number = holder, kept = 64>
 // COPIES-DAG: [flashcore-infer-in-bounds InferInBounds.cpp:{{.*}}] all rows lie inside: fcgpu.copy
 // SLOTS: [flashcore-hand-over-slots HandOverSlots.cpp:{{.*}}] acquired in front of {{.*}}, released behind
 // SLOTS: the roles hand their slots over rightly

@@ -76,12 +76,11 @@ static LogicalResult verifyColumns(Operation *op, const NamedRows &rows,
   if (ShapedType::isDynamic(columns) || columns <= 0)
     return op->emitOpError("expects a static positive number of columns of ")
            << rows.name << ", but got " << extent(columns);
-  bool isRight = !expected || columns == *expected ||
-                 (mayHaveMore && columns > *expected);
+  bool isRight =
+      !expected || columns == *expected || (mayHaveMore && columns > *expected);
   if (!isRight)
-    return op->emitOpError("expects ")
-           << rows.name << " of " << *expected << " columns, but got "
-           << columns;
+    return op->emitOpError("expects ") << rows.name << " of " << *expected
+                                       << " columns, but got " << columns;
   return success();
 }
 
@@ -168,7 +167,10 @@ LogicalResult AttentionTileOp::verify() {
       return failure();
   // T4
   if (failed(verifyLayouts(*this,
-                           {query, key, value, output,
+                           {query,
+                            key,
+                            value,
+                            output,
                             {"lse", getLse(), /*hasRows=*/false},
                             {"lse_rest", getLseRest(), /*hasRows=*/false}})))
     return failure();
@@ -177,10 +179,9 @@ LogicalResult AttentionTileOp::verify() {
                             static_cast<bool>(getRng()))) ||
       failed(verifyBlockClauses(*this, getBlockCounts(), getBlockIndices(),
                                 getBlockSize())) ||
-      failed(verifyTogether(*this, "full_block_counts",
-                            static_cast<bool>(getFullBlockCounts()),
-                            "full_block_indices",
-                            static_cast<bool>(getFullBlockIndices()))))
+      failed(verifyTogether(
+          *this, "full_block_counts", static_cast<bool>(getFullBlockCounts()),
+          "full_block_indices", static_cast<bool>(getFullBlockIndices()))))
     return failure();
   if (getFullBlockCounts() && !getBlockCounts())
     return emitOpError("expects block_counts with full_block_counts, but got "
@@ -211,17 +212,19 @@ void ScoresTileOp::build(OpBuilder &, OperationState &state, Value query,
 LogicalResult ScoresTileOp::verify() {
   NamedRows query{"query", getQuery()}, key{"key", getKey()},
       output{"output", getOutput()};
-  if (failed(verifyElements(*this, query, key)) ||                      // T1
-      failed(verifyColumns(*this, query)) ||                            // T2
-      failed(verifyColumns(*this, key, getColumns(getQuery()))) ||      // T2
-      failed(verifyTogether(*this, "stage probabilities",               // T3
+  if (failed(verifyElements(*this, query, key)) ||                 // T1
+      failed(verifyColumns(*this, query)) ||                       // T2
+      failed(verifyColumns(*this, key, getColumns(getQuery()))) || // T2
+      failed(verifyTogether(*this, "stage probabilities",          // T3
                             getStage() == ScoresStage::Probabilities, "lse",
                             static_cast<bool>(getLse()))))
     return failure();
   if (getLseRest() && !getLse())
     return emitOpError("expects lse with lse_rest, but got none");
   return verifyLayouts(*this, // T4
-                       {query, key, output,
+                       {query,
+                        key,
+                        output,
                         {"lse", getLse(), /*hasRows=*/false},
                         {"lse_rest", getLseRest(), /*hasRows=*/false}});
 }
@@ -244,10 +247,10 @@ void ValuesTileOp::build(OpBuilder &, OperationState &state,
 LogicalResult ValuesTileOp::verify() {
   NamedRows p{"probabilities", getProbabilities()}, value{"value", getValue()},
       output{"output", getOutput()};
-  if (failed(verifyElements(*this, p, {value, output})) ||             // T1
-      failed(verifyColumns(*this, p)) ||                               // T2
-      failed(verifyColumns(*this, value)) ||                           // T2
-      failed(verifyColumns(*this, output, getColumns(getValue()))))    // T2
+  if (failed(verifyElements(*this, p, {value, output})) ||          // T1
+      failed(verifyColumns(*this, p)) ||                            // T2
+      failed(verifyColumns(*this, value)) ||                        // T2
+      failed(verifyColumns(*this, output, getColumns(getValue())))) // T2
     return failure();
   return verifyLayouts(*this, {p, value, output}); // T4
 }

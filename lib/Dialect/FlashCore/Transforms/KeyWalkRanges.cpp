@@ -1,4 +1,4 @@
-//===- TileRanges.cpp - Walks over several ranges of keys -----------------===//
+//===- KeyWalkRanges.cpp - Walks over several ranges of keys ------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "KeyWalk.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -39,7 +39,7 @@ static void sortByEnd(ImplicitLocOpBuilder &b, TileRange &first,
 /// The walk of a mask with holes: `numTiles`, `endTile`, `holes` and
 /// `fullRanges`. The bounds of keys take `operands`, those of `numQueries`
 /// queries.
-void TileExpander::computeRanges(ArrayRef<OpFoldResult> operands,
+void KeyWalk::computeRanges(ArrayRef<OpFoldResult> operands,
                                  int64_t numQueries) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   OpFoldResult firstKey = getAsOpFoldResult(place.firstKey);
@@ -86,7 +86,7 @@ void TileExpander::computeRanges(ArrayRef<OpFoldResult> operands,
 }
 
 /// How many tiles the walk leaves out before its tile `number`.
-Value TileExpander::getTilesPassedOver(Value number) {
+Value KeyWalk::getTilesPassedOver(Value number) {
   Value zero = asValue(b.getIndexAttr(0)), sum = zero;
   for (const Hole &hole : holes) {
     Value isBehind =
@@ -98,7 +98,7 @@ Value TileExpander::getTilesPassedOver(Value number) {
 }
 
 /// Whether the tile from `key` on may have hidden keys.
-Value TileExpander::isOutsideOfFullRanges(Value key) {
+Value KeyWalk::isOutsideOfFullRanges(Value key) {
   Value outside;
   for (const FullRange &range : fullRanges) {
     Value isBefore =

@@ -1,34 +1,51 @@
-//===- TileValues.cpp - A tile of P V alone -------------------------------===//
+//===- ValuesExpander.cpp - A tile of P V alone -------------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
 // The second product of an attention whose P is in memory already. The walk is
-// that of OnlineSoftmax.cpp over the same bounds of keys; tiles that are
+// that of AttentionExpander.cpp over the same bounds of keys; tiles that are
 // partial need nothing, since P is 0 where a key is hidden.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "TileExpanders.h"
+#include "KeyWalk.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
 
+namespace {
+class ValuesExpander : KeyWalk {
+public:
+  explicit ValuesExpander(ValuesTileOp tile)
+      : KeyWalk(tile, /*scoreScale=*/1), tile(tile) {}
+
+  void expand();
+
+private:
+  Value readProbabilities(Value key);
+
+  ValuesTileOp tile;
+};
+} // namespace
+
 /// P of the rows of the warp and the tile of keys from `key` on.
-Value TileExpander::readProbabilities(Value probabilities, Value key) {
+Value ValuesExpander::readProbabilities(Value key) {
   Value zero = asValue(b.getIndexAttr(0));
-  Value tile = asValue(apply(b.getAffineDimExpr(0).floorDiv(blockN), {key}));
+  Value number =
+      asValue(apply(b.getAffineDimExpr(0).floorDiv(blockN), {key}));
   Value padding = arith::ConstantOp::create(b, b.getZeroAttr(b.half));
   auto read = vector::TransferReadOp::create(
-      b, VectorType::get({warpM, blockN}, b.half), probabilities,
-      ValueRange{tile, zero, zero, zero}, padding, ArrayRef<bool>{false, true});
+      b, VectorType::get({warpM, blockN}, b.half), tile.getProbabilities(),
+      ValueRange{number, zero, zero, zero}, padding, ArrayRef<bool>{false, true});
   stage(read, TileRole::Probabilities, blockN, /*isInLoop=*/true);
   return read;
 }
 
-void TileExpander::expandValues(ValuesTileOp tile) {
+void ValuesExpander::expand() {
   computeTileCounts();
   Value zero = asValue(b.getIndexAttr(0)), one = asValue(b.getIndexAttr(1));
   auto loop =
@@ -38,7 +55,7 @@ void TileExpander::expandValues(ValuesTileOp tile) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value key = getTileKey(loop.getInductionVar());
-    Value p = readProbabilities(tile.getProbabilities(), key);
+    Value p = readProbabilities(key);
     Value v = readTile(TileRole::Value, key, blockN);
     Value sum = b.contract(p, v, loop.getRegionIterArg(0),
                            /*transposedRhs=*/false);
@@ -51,4 +68,8 @@ void TileExpander::expandValues(ValuesTileOp tile) {
       loop.getResult(0));
   writeRows(o, op.getOutput(), zero, zero);
   op.erase();
+}
+
+void mlir::flashcore::expandValues(ValuesTileOp tile) {
+  ValuesExpander(tile).expand();
 }

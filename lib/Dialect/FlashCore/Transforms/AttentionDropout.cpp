@@ -1,4 +1,4 @@
-//===- TileDropout.cpp - What of P meets no V -----------------------------===//
+//===- AttentionDropout.cpp - What of P meets no V ----------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "AttentionExpander.h"
 #include "flashcore/Dialect/FCGPU/IR/Philox.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 /// The `d` of the op's description, in front of the loop.
-void TileExpander::buildStream() {
+void AttentionExpander::buildStream() {
   if (!attention.getRng())
     return;
   SmallVector<Value> words;
@@ -35,7 +35,7 @@ void TileExpander::buildStream() {
 }
 
 /// P of the tile from `key` on, with 0 for the elements that are dropped.
-Value TileExpander::dropElements(Value p, Value key) {
+Value AttentionExpander::dropElements(Value p, Value key) {
   if (stream.empty())
     return p;
   return fcgpu::DropoutOp::create(
@@ -45,7 +45,7 @@ Value TileExpander::dropElements(Value p, Value key) {
 
 /// What rows of O are multiplied with, for `factors` (null for 1) and the share
 /// of elements that are left.
-Value TileExpander::scaleKept(Value factors, int64_t rows) {
+Value AttentionExpander::scaleKept(Value factors, int64_t rows) {
   double dropped =
       static_cast<double>(attention.getDropoutThreshold()) * 0x1p-16;
   if (factors && dropped == 0)

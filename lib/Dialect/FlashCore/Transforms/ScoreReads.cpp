@@ -1,4 +1,4 @@
-//===- TileReads.cpp - What scores of a tile read of tensors --------------===//
+//===- ScoreReads.cpp - What scores read of tensors ---------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "ScoreBuilder.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -79,7 +79,7 @@ static bool readsPairs(memref::LoadOp load, Value key, const ValueSet &ofKey) {
 
 /// Whether pairs of the memref begin at multiples of their size, in rows of any
 /// coordinates. The first key of a tile is even where that of the op is.
-Value TileExpander::areAligned(Value memref) {
+Value ScoreBuilder::areAligned(Value memref) {
   auto type = cast<MemRefType>(memref.getType());
   int64_t bytes = type.getElementTypeBitWidth() / 8;
   auto metadata = memref::ExtractStridedMetadataOp::create(b, memref);
@@ -107,7 +107,7 @@ Value TileExpander::areAligned(Value memref) {
 
 /// Marks the loads of pairs. Returns whether they all may be read so, or null
 /// if there are none.
-Value TileExpander::pairReads(fcgpu::MapScoresOp map) {
+Value ScoreBuilder::pairReads(fcgpu::MapScoresOp map) {
   Value areAllAligned;
   ValueSet ofKey = getValuesOfKey(map);
   llvm::SmallSetVector<Value, 4> memrefs;
@@ -127,16 +127,9 @@ Value TileExpander::pairReads(fcgpu::MapScoresOp map) {
   return areAllAligned;
 }
 
-/// Whether every tile that is walked lies in front of the end of the keys.
-bool TileExpander::hasWholeTilesOnly() {
-  auto seqlenK = getConstantIntValue(place.seqlenK);
-  return seqlenK.value_or(0) > 0 && coversAllKeys() && !hasBlocks() &&
-         !mayLackTiles() && endsWithTile(place.seqlenK);
-}
-
 /// Whether the tile from `key` on lies in front of both ends; null if it always
 /// does.
-Value TileExpander::isWhole(Value key) {
+Value ScoreBuilder::isWhole(Value key) {
   Value holds;
   auto add = [&](Value first, int64_t size, Value extent) {
     Value end = asValue(apply(b.getAffineDimExpr(0) + size, {first}));
@@ -156,7 +149,7 @@ Value TileExpander::isWhole(Value key) {
 /// mapScores of what may read by keys. Where there are none, nothing is read:
 /// a tile that is walked all the same hides whatever it has. Both ways round
 /// differently, so the bits of a row that must not depend on others have one.
-Value TileExpander::mapReads(Value scores, Value key,
+Value ScoreBuilder::mapReads(Value scores, Value key,
                              function_ref<Value(Value, Value, Value)> build) {
   auto map = [&](bool mayCutQueries, bool mayCutKeys) {
     cutsQueries = mayCutQueries, cutsKeys = mayCutKeys;

@@ -1,4 +1,4 @@
-//===- TileBlocks.cpp - Walks over lists of blocks ------------------------===//
+//===- KeyWalkBlocks.cpp - Walks over lists of blocks -------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "KeyWalk.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,13 +22,13 @@ using namespace mlir;
 using namespace mlir::flashcore;
 
 /// Whether something hides keys of blocks that are not full.
-bool TileExpander::hidesInBlocks() {
-  return mask.isTopLeft || mask.windowLeft || mask.windowRight || !hide.empty();
+bool KeyWalk::hidesInBlocks() {
+  return mask.isTopLeft || mask.windowLeft || mask.windowRight || op.findMaskRegion();
 }
 
 /// Where a list has the row of the op's block of queries: the tiles that walk
 /// the keys together are in one, since block_m divides it (ScheduleCheck.cpp).
-SmallVector<Value> TileExpander::getListRow(Value list) {
+SmallVector<Value> KeyWalk::getListRow(Value list) {
   auto type = cast<MemRefType>(list.getType());
   Value zero = asValue(b.getIndexAttr(0));
   SmallVector<Value> row;
@@ -41,7 +41,7 @@ SmallVector<Value> TileExpander::getListRow(Value list) {
 }
 
 /// The tiles of a block, of one that is longer than the keys those of all.
-int64_t TileExpander::getTilesOfBlock() {
+int64_t KeyWalk::getTilesOfBlock() {
   int64_t keys = attention.getBlockKeys();
   if (auto seqlenK = getConstantIntValue(place.seqlenK))
     keys = std::min(keys, std::max<int64_t>(*seqlenK, 1));
@@ -49,7 +49,7 @@ int64_t TileExpander::getTilesOfBlock() {
 }
 
 /// The tiles of the blocks that a list has.
-Value TileExpander::countTiles(Value counts) {
+Value KeyWalk::countTiles(Value counts) {
   Value count = arith::IndexCastOp::create(
       b, b.getIndexType(),
       memref::LoadOp::create(b, counts, getListRow(counts)));
@@ -71,7 +71,7 @@ Value TileExpander::countTiles(Value counts) {
 }
 
 /// The walk of lists: `numTiles`, `headEnd`, `maskedTiles` and `listedTiles`.
-void TileExpander::computeBlockWalk() {
+void KeyWalk::computeBlockWalk() {
   maskedTiles = listedTiles = countTiles(attention.getBlockCounts());
   if (Value counts = attention.getFullBlockCounts())
     listedTiles = arith::AddIOp::create(b, maskedTiles, countTiles(counts));
@@ -81,7 +81,7 @@ void TileExpander::computeBlockWalk() {
 }
 
 /// The block at a position of a list, or the last one of the list's axis.
-Value TileExpander::loadBlock(Value indices, Value position) {
+Value KeyWalk::loadBlock(Value indices, Value position) {
   SmallVector<Value> entry = getListRow(indices);
   Value last =
       asValue(apply(b.getAffineDimExpr(0) - 1,
@@ -94,7 +94,7 @@ Value TileExpander::loadBlock(Value indices, Value position) {
 
 /// The first key of the tile of an iteration; past the last key, where copies
 /// read nothing, if no block of the lists has such a tile.
-Value TileExpander::getListedKey(OpFoldResult iteration) {
+Value KeyWalk::getListedKey(OpFoldResult iteration) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   int64_t parts = schedule.getKeyWarps(), keys = attention.getBlockKeys();
   int64_t tilesOfBlock = getTilesOfBlock();
@@ -136,29 +136,9 @@ Value TileExpander::getListedKey(OpFoldResult iteration) {
 }
 
 /// Whether the tile from `key` on has keys that do not exist.
-Value TileExpander::isPastLastKey(Value key) {
+Value KeyWalk::isPastLastKey(Value key) {
   Value end =
       asValue(apply(b.getAffineDimExpr(0) + blockN, {OpFoldResult(key)}));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end,
                                place.seqlenK);
-}
-
-/// Hides keys that do not exist, and no others.
-Value TileExpander::maskTail(Value scores, Value key) {
-  return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
-    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
-                                         place.seqlenK);
-    Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
-    return arith::SelectOp::create(b, exists, score, hidden).getResult();
-  });
-}
-
-/// What is hidden in the tile of an iteration, of whichever list.
-Value TileExpander::maskListed(Value scores, Value iteration, Value key) {
-  auto unmasked = [&] { return maskTail(scores, key); };
-  if (!hidesInBlocks())
-    return unmasked();
-  Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                         iteration, asValue(headEnd));
-  return branch(isMasked, [&] { return maskScores(scores, key); }, unmasked);
 }

@@ -1,4 +1,4 @@
-//===- TileResult.cpp - What a tile writes --------------------------------===//
+//===- AttentionResult.cpp - What a tile writes in the end --------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpander.h"
+#include "AttentionExpander.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -18,7 +18,7 @@ using namespace mlir::flashcore;
 
 /// This warp's share of the rows, over all keys: each part's share, relative to
 /// the maximum of all, added up.
-RowResult TileExpander::mergeParts(RowState state) {
+RowResult AttentionExpander::mergeParts(RowState state) {
   Value tiles[] = {sumPolicy->getOutput(state), maxPolicy->readMax(state),
                    maxPolicy->readSum(state)};
   auto exchange = fcgpu::AllToAllOp::create(
@@ -43,24 +43,7 @@ RowResult TileExpander::mergeParts(RowState state) {
   return {acc, rowMax, rowSum, b.getScoreScale()};
 }
 
-/// Writes a tile (or row vector) to rows of `memref` from `row` on.
-vector::TransferWriteOp TileExpander::writeRows(Value tile, Value memref,
-                                                Value row,
-                                                ArrayRef<Value> cols) {
-  Value zero = asValue(b.getIndexAttr(0));
-  SmallVector<Value> indices{zero, zero, row};
-  llvm::append_range(indices, cols);
-  // A memref of all the rows of the warp has those of a share.
-  auto type = cast<MemRefType>(memref.getType());
-  SmallVector<bool> inBounds{schedule.getKeyWarps() > 1 &&
-                             type.getDimSize(2) == warpM};
-  if (!cols.empty()) // those of tiles
-    inBounds.push_back(type.getDimSize(3) >= b.columnsV);
-  return vector::TransferWriteOp::create(b, tile, memref, indices,
-                                         ArrayRef<bool>(inBounds));
-}
-
-void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
+void AttentionExpander::writeLse(RowResult result, Value isEmpty, Value row) {
   LogSumExp lse = getLogSumExp(b, result.rowMax, result.maxToLn, result.rowSum,
                                isEmpty, result.maxRest);
   writeRows(lse.value, attention.getLse(), row, {});
@@ -69,7 +52,7 @@ void TileExpander::writeLse(RowResult result, Value isEmpty, Value row) {
 }
 
 /// The logit of the head is one more score of each row, without a row of V.
-RowResult TileExpander::addSink(RowResult result) {
+RowResult AttentionExpander::addSink(RowResult result) {
   if (!attention.getSinkLogits())
     return result;
   Value logit =
@@ -86,7 +69,7 @@ RowResult TileExpander::addSink(RowResult result) {
   return result;
 }
 
-void TileExpander::writeResult(RowResult result) {
+void AttentionExpander::writeResult(RowResult result) {
   result = addSink(result);
   auto type = cast<VectorType>(result.acc.getType());
   int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);

@@ -1,4 +1,4 @@
-//===- TileScores.cpp - Scores before the exponentials --------------------===//
+//===- ScoreBuilder.cpp - The scores of a tile, changed and masked ------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -9,8 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ScoreRegion.h"
-#include "TileExpander.h"
+#include "ScoreBuilder.h"
 #include "flashcore/Schedule/HiddenTiles.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -19,9 +18,15 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
+/// Q K^T of the tile from `key` on, added to `start`.
+Value ScoreBuilder::buildScores(Value query, Value key, Value start) {
+  Value k = readTile(TileRole::Key, key, blockN);
+  return b.contract(query, k, start, /*transposedRhs=*/true);
+}
+
 /// The coordinate, or the last one of the sequence; the first where it is
 /// empty. Coordinates are not negative: an unsigned minimum says so of itself.
-Value TileExpander::getInside(Value index, Value extent) {
+Value ScoreBuilder::getInside(Value index, Value extent) {
   AffineMap last = AffineMap::get(
       1, 0, {b.getAffineDimExpr(0) - 1, b.getAffineConstantExpr(0)},
       op.getContext());
@@ -33,7 +38,7 @@ Value TileExpander::getInside(Value index, Value extent) {
 
 /// What a region reads must be there: rows and keys past the end of the
 /// sequences take the place of the last one, and nobody looks at the result.
-std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
+std::pair<Value, Value> ScoreBuilder::getInside(Region &region, Value query,
                                                 Value key) {
   if (cutsQueries && readsByQuery(region))
     query = getInside(query, place.seqlenQ);
@@ -42,14 +47,14 @@ std::pair<Value, Value> TileExpander::getInside(Region &region, Value query,
   return {query, key};
 }
 
-Value TileExpander::isVisibleToRegion(Value score, Value query, Value key) {
+Value ScoreBuilder::isVisibleToRegion(Value score, Value query, Value key) {
   auto [row, column] = getInside(hide, query, key);
   return inlineRegion(b, hide, {score, place.batch, place.head, row, column});
 }
 
 /// The score as the regions change and, where all tiles are partial, hide it:
 /// the rest is for maskScores.
-Value TileExpander::applyRegions(Value score, Value query, Value key) {
+Value ScoreBuilder::applyRegions(Value score, Value query, Value key) {
   if (!change.empty()) {
     auto [row, column] = getInside(change, query, key);
     score =
@@ -63,7 +68,7 @@ Value TileExpander::applyRegions(Value score, Value query, Value key) {
 }
 
 /// The scores as the regions leave them, but for the factor that they end with.
-Value TileExpander::changeScores(Value scores, Value key) {
+Value ScoreBuilder::changeScores(Value scores, Value key) {
   if (change.empty() && !hidesEverywhere())
     return scores;
   return mapReads(scores, key, [&](Value score, Value query, Value keyIndex) {
@@ -73,7 +78,7 @@ Value TileExpander::changeScores(Value scores, Value key) {
 
 /// Whether some key of a visited tile may lie past seqlen_k and still be
 /// visible by all other rules.
-bool TileExpander::needsTailMask() {
+bool ScoreBuilder::needsTailMask() {
   if (mayLackTiles())
     return true;
   // j <= i + seqlen_k - seqlen_q < seqlen_k for every real row.
@@ -88,7 +93,7 @@ bool TileExpander::needsTailMask() {
   return hasBlocks() || !endsWithTile(place.seqlenK);
 }
 
-Value TileExpander::maskScores(Value scores, Value key) {
+Value ScoreBuilder::maskScores(Value scores, Value key) {
   return mapReads(scores, key, [&](Value score, Value query, Value keyIndex) {
     AffineExpr d0, d1, d2, d3;
     bindDims(op.getContext(), d0, d1, d2, d3);
@@ -134,14 +139,14 @@ Value TileExpander::maskScores(Value scores, Value key) {
 }
 
 /// `first()` if the condition holds, else `second()`.
-Value TileExpander::branch(Value condition, function_ref<Value()> first,
+Value ScoreBuilder::branch(Value condition, function_ref<Value()> first,
                            function_ref<Value()> second) {
   return b.branch(
       condition, [&] { return SmallVector<Value>{first()}; },
       [&] { return SmallVector<Value>{second()}; })[0];
 }
 
-Value TileExpander::maskIf(Value condition, Value scores, Value key) {
+Value ScoreBuilder::maskIf(Value condition, Value scores, Value key) {
   return branch(
       condition, [&] { return maskScores(scores, key); },
       [&] { return scores; });
@@ -149,7 +154,7 @@ Value TileExpander::maskIf(Value condition, Value scores, Value key) {
 
 /// A partial tile that some warp of the block sees may hide all its keys from
 /// another, which then skips it, if that is decided.
-void TileExpander::skipUnlessVisible(Value iteration) {
+void ScoreBuilder::skipUnlessVisible(Value iteration) {
   AttentionProblem problem = AttentionProblem::getOfTile(op);
   if (!skipsHiddenTiles(problem, schedule.getChoice()) || mask.hasHoles() ||
       hasBlocks())
@@ -196,7 +201,7 @@ void TileExpander::skipUnlessVisible(Value iteration) {
                                  endSeen));
 }
 
-Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
+Value ScoreBuilder::maskWhenPartial(Value scores, Value iteration, Value key) {
   if (mask.hasHoles())
     return maskIf(isOutsideOfFullRanges(key), scores, key);
   auto isBefore = [&](OpFoldResult bound) -> Value {
@@ -224,29 +229,8 @@ Value TileExpander::maskWhenPartial(Value scores, Value iteration, Value key) {
                                : head();
 }
 
-/// Whether the tile of an iteration is partial; null if no tile is.
-Value TileExpander::isPartial(Value iteration, Value key) {
-  if (mask.hasHoles())
-    return isOutsideOfFullRanges(getTileKey(iteration));
-  Value holds;
-  auto add = [&](arith::CmpIPredicate predicate, OpFoldResult bound) {
-    Value isSide =
-        arith::CmpIOp::create(b, predicate, iteration, asValue(bound));
-    holds = holds ? arith::OrIOp::create(b, holds, isSide).getResult() : isSide;
-  };
-  if (getConstantIntValue(headEnd) != 0)
-    add(arith::CmpIPredicate::slt, headEnd);
-  if (mask.hidesFirstKeys() && !hasBlocks())
-    add(arith::CmpIPredicate::sge, tailBegin);
-  if (hasBlocks()) {
-    Value isPast = isPastLastKey(key);
-    holds = holds ? arith::OrIOp::create(b, holds, isPast).getResult() : isPast;
-  }
-  return holds;
-}
-
 /// Masks the tile of iteration `i` where it is partial or not there at all.
-Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
+Value ScoreBuilder::maskUnlessFull(Value scores, int64_t i, Value key) {
   if (mask.hasHoles())
     return maskIf(isOutsideOfFullRanges(key), scores, key);
   Value isMasked;
@@ -263,4 +247,24 @@ Value TileExpander::maskUnlessFull(Value scores, int64_t i, Value key) {
   if (mask.hidesFirstKeys())
     add(arith::CmpIPredicate::sge, tailBegin);
   return isMasked ? maskIf(isMasked, scores, key) : scores;
+}
+
+/// Hides keys that do not exist, and no others.
+Value ScoreBuilder::maskTail(Value scores, Value key) {
+  return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, keyIndex,
+                                         place.seqlenK);
+    Value hidden = arith::ConstantOp::create(b, b.getF32FloatAttr(kMinusInf));
+    return arith::SelectOp::create(b, exists, score, hidden).getResult();
+  });
+}
+
+/// What is hidden in the tile of an iteration, of whichever list.
+Value ScoreBuilder::maskListed(Value scores, Value iteration, Value key) {
+  auto unmasked = [&] { return maskTail(scores, key); };
+  if (!hidesInBlocks())
+    return unmasked();
+  Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                         iteration, asValue(headEnd));
+  return branch(isMasked, [&] { return maskScores(scores, key); }, unmasked);
 }

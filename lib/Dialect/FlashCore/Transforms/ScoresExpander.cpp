@@ -1,27 +1,43 @@
-//===- TileScoresOutput.cpp - A tile whose output are scores --------------===//
+//===- ScoresExpander.cpp - A tile of scores ----------------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One tile of Q K^T, which TileScores.cpp changes and hides as those of an
+// One tile of Q K^T, which ScoreBuilder.cpp changes and hides as those of an
 // attention, and which is written as it is. Nothing is walked, so no bounds of
 // keys are needed: every tile is taken for a partial one.
 //
 //===----------------------------------------------------------------------===//
 
-#include "ScoreRegion.h"
-#include "TileExpander.h"
+#include "TileExpanders.h"
+#include "ScoreBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
 
+namespace {
+class ScoresExpander : ScoreBuilder {
+public:
+  explicit ScoresExpander(ScoresTileOp tile)
+      : ScoreBuilder(tile), tile(tile) {}
+
+  void expand();
+
+private:
+  Value getProbabilities(Value scores, Value key);
+  Value clearTail(Value scores, Value key);
+  void writeScores(Value scores, Value key);
+
+  ScoresTileOp tile;
+};
+} // namespace
+
 /// exp(score - lse), of an lse that is two numbers. Where it is -inf the row
 /// sees no key, and all its scores are -inf, too.
-Value TileExpander::getProbabilities(ScoresTileOp tile, Value scores,
-                                     Value key) {
+Value ScoresExpander::getProbabilities(Value scores, Value key) {
   return mapScores(scores, key, [&](Value score, Value query, Value) -> Value {
     auto constant = [&](float value) -> Value {
       return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
@@ -42,7 +58,7 @@ Value TileExpander::getProbabilities(ScoresTileOp tile, Value scores,
 }
 
 /// 0 for keys past the end of the sequence, which no mask hides yet.
-Value TileExpander::clearTail(Value scores, Value key) {
+Value ScoresExpander::clearTail(Value scores, Value key) {
   if (endsWithTile(place.seqlenK))
     return scores;
   return mapScores(scores, key, [&](Value score, Value, Value keyIndex) {
@@ -54,7 +70,7 @@ Value TileExpander::clearTail(Value scores, Value key) {
 }
 
 /// Writes the tile to the columns from `key` on, as far as there are any.
-void TileExpander::writeScores(Value scores, Value key) {
+void ScoresExpander::writeScores(Value scores, Value key) {
   auto memref = cast<MemRefType>(op.getOutput().getType());
   Type element = memref.getElementType();
   if (!element.isF32())
@@ -68,7 +84,7 @@ void TileExpander::writeScores(Value scores, Value key) {
                                   ArrayRef<bool>{false, hasWholeTiles});
 }
 
-void TileExpander::expandScores(ScoresTileOp tile) {
+void ScoresExpander::expand() {
   mask = KeyMask::get(op.getCausal(), op.getWindowLeft(), op.getWindowRight());
   mask.hasOpaqueRegion = op.findMaskRegion() != nullptr;
   numTiles = b.getIndexAttr(1);
@@ -80,10 +96,14 @@ void TileExpander::expandScores(ScoresTileOp tile) {
   scores = stage >= ScoresStage::Masked ? maskScores(scores, key)
                                         : clearTail(scores, key);
   if (stage == ScoresStage::Probabilities)
-    scores = getProbabilities(tile, scores, key);
+    scores = getProbabilities(scores, key);
   else if (b.getScoreScale() != 1)
     scores = arith::MulFOp::create(
         b, scores, b.constant(b.getScoreScale(), {warpM, blockN}));
   writeScores(scores, key);
   op.erase();
+}
+
+void mlir::flashcore::expandScores(ScoresTileOp tile) {
+  ScoresExpander(tile).expand();
 }
