@@ -16,8 +16,7 @@
 #include "KernelParameters.h"
 #include "OpenFile.h"
 #include "manifest/ProgramReader.h"
-#include "ops/AttentionReader.h"
-#include "ops/MergeReader.h"
+#include "ops/Op.h"
 
 #include "flashcore/Runtime/FileUtils.h"
 #include "flashcore/Runtime/JsonReader.h"
@@ -48,27 +47,11 @@ static std::string readFileName(Field field) {
   return name;
 }
 
-namespace {
-/// What the kernels of a bundle may compute.
-struct OpReader {
-  std::string_view name;
-  /// Reads attributes and checks the sizes, before tensors are read, and then
-  /// checks those.
-  void (*read)(Bundle &, JsonReader &, Field attributes, Field root);
-  void (*check)(const Bundle &, const JsonReader &, Field attributes,
-                Field root);
-};
-} // namespace
-
-static constexpr OpReader opReaders[] = {
-    {AttentionOpName, readAttention, checkAttention},
-    {MergeOpName, readMerge, checkMerge}};
-
-static const OpReader &readOp(Field field) {
-  std::vector<std::pair<std::string_view, const OpReader *>> choices;
-  for (const OpReader &reader : opReaders)
-    choices.emplace_back(reader.name, &reader);
-  return *readChoice<const OpReader *>(field, choices);
+static const Op &readOp(Field field) {
+  std::vector<std::pair<std::string_view, const Op *>> choices;
+  for (const Op &op : getOps())
+    choices.emplace_back(op.name, &op);
+  return *readChoice<const Op *>(field, choices);
 }
 
 namespace {
@@ -295,7 +278,7 @@ void BundleLoader::readManifest(Field root) {
   if (!reader.ok())
     return;
   expectOnly(ops.front(), {"op", "attributes"});
-  const OpReader &op = readOp(ops.front()["op"]);
+  const Op &op = readOp(ops.front()["op"]);
   bundle.op = op.name;
   if (reader.ok())
     op.read(bundle, reader, ops.front()["attributes"], root);

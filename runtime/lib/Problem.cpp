@@ -12,11 +12,10 @@
 #include "flashcore/Runtime/Problem.h"
 
 #include "flashcore/Runtime/BlockLists.h"
+#include "ops/Op.h"
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
-#include <cmath>
 #include <numeric>
 
 using namespace flashcore;
@@ -416,88 +415,4 @@ const TensorGeometry *Problem::findTensor(std::string_view name) const {
 }
 
 /// The shortest text that reads as the same f32, in every locale.
-static std::string numberText(double value) {
-  char text[32];
-  auto end =
-      std::to_chars(text, text + sizeof(text), static_cast<float>(value));
-  return std::string(text, end.ptr);
-}
-
-/// "1h1k:f32": the axes that are not broadcast, and the type.
-static std::string biasText(const TensorGeometry &bias) {
-  std::string text;
-  for (const std::string &axis : bias.axes)
-    text += axis == BroadcastAxis ? '1'
-            : axis == "seqlen_q"  ? 'q'
-            : axis == "seqlen_k"  ? 'k'
-                                  : axis[0];
-  return text + ":" + std::string(stringify(bias.dtype));
-}
-
-static std::string maskText(const Mask &mask) {
-  std::string text;
-  if (mask.causal != Causal::None)
-    text += " causal=" + std::string(stringify(mask.causal));
-  auto bound = [](std::optional<int64_t> window) {
-    return window ? std::to_string(*window) : "inf";
-  };
-  if (mask.windowLeft || mask.windowRight)
-    text += " window=" + bound(mask.windowLeft) + "," + bound(mask.windowRight);
-  return text;
-}
-
-std::string Problem::str() const {
-  auto text = [&](std::string_view name) { return std::to_string(dim(name)); };
-  if (source->op == MergeOpName)
-    return "merge of " + text("parts") + " parts, B" + text("batch") + " H" +
-           text("heads_q") + " S" + text("seqlen_q") + " D" +
-           text("head_dim_v") + " " +
-           std::string(stringify(findTensor("outputs")->dtype));
-  std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
-                       text("heads_kv") + " S" + text("seqlen_q") + "x" +
-                       std::to_string(seqlenK()) + " D" + text("head_dim");
-  if (dim("head_dim") != dim("head_dim_v"))
-    result += "/" + text("head_dim_v");
-  if (const TensorGeometry *q = findTensor("q"))
-    result += " " + std::string(stringify(q->dtype));
-  const AttentionSpec &attention = source->attention;
-  result += maskText(attention.mask);
-  double usualScale = 1 / std::sqrt(static_cast<double>(dim("head_dim")));
-  if (std::abs(attention.softmaxScale - usualScale) > 1e-6 * usualScale)
-    result += " scale=" + numberText(attention.softmaxScale);
-  if (attention.softcap)
-    result += " softcap=" + numberText(*attention.softcap);
-  if (attention.dropout)
-    result += " dropout=" + numberText(*attention.dropout);
-  if (const TensorGeometry *bias = findTensor(operand::Bias))
-    result += " bias=" + biasText(*bias);
-  if (findTensor(operand::AlibiSlopes))
-    result += " alibi";
-  if (const TensorGeometry *lists = findTensor(operand::BlockIndices)) {
-    auto axis = [&](size_t i) {
-      return lists->axes[i] == BroadcastAxis ? '1' : lists->axes[i][0];
-    };
-    const auto &size = *attention.blockSize;
-    result += " blocks=" + std::to_string(size[0]) + "x" +
-              std::to_string(size[1]) + ":" + axis(0) + axis(1);
-  }
-  if (findTensor(operand::SinkLogits))
-    result += " sink";
-  if (source->isPaged())
-    result += " page_size=" + text(PageSizeDim);
-  if (findTensor(operand::SequsedK))
-    result += " seqused_k";
-  if (source->appends())
-    result += " append=" + text(SeqlenNewDim);
-  if (attention.rotary)
-    result += " rotary=" + std::to_string(2 * dim(RotaryPairsDim)) + ":" +
-              std::string(stringify(*attention.rotary));
-  if (findTensor(operand::CuSeqlensQ))
-    result += " sequences=" + std::to_string(dim(CuSeqlensDim) - 1);
-  if (findTensor("lse"))
-    result += " lse";
-  if (const TensorGeometry *scores = findTensor(operand::Scores))
-    result += " scores=" + std::string(stringify(*attention.scoresStage)) +
-              ":" + std::string(stringify(scores->dtype));
-  return result;
-}
+std::string Problem::str() const { return findOp(*source).describe(*this); }

@@ -462,12 +462,12 @@ TEST(SequenceInputsTest, usedKeysFitOtherSequences) {
   set.fill(1, "seqused_k");
   for (auto [index, value] : {std::pair(1, 4), {2, 47}})
     set.store("cu_seqlens_k", index, value);
-  set.set.fillSequsedK(1);
+  fillSequsedK(set.set, 1);
   EXPECT_EQ(text(verifyLengths(set.set.inputs())), "");
   EXPECT_EQ(set.lengths("seqused_k")[0], 4);
   // Of sequences that are none they are none either, nor undefined.
   set.store("cu_seqlens_k", 2, -5);
-  set.set.fillSequsedK(1);
+  fillSequsedK(set.set, 1);
   EXPECT_EQ(set.lengths("seqused_k")[1], 0);
 }
 

@@ -202,13 +202,13 @@ Status Session::fillInputs(const RunRequest &request, uint64_t number,
   if (set.findTensor(operand::SequsedK) &&
       request.inputFiles.contains(std::string(operand::CuSeqlensK)) &&
       !request.inputFiles.contains(std::string(operand::SequsedK)))
-    set.fillSequsedK(request.seed + number);
+    fillSequsedK(set, request.seed + number);
   // Nor those of other masks.
   auto isList = [](const auto &input) { return isBlockList(input.first); };
   if (set.problem().bundle().hasBlocks() && !request.inputFiles.empty() &&
       std::none_of(request.inputFiles.begin(), request.inputFiles.end(),
                    isList))
-    set.fillBlocks(request.seed + number, request.kind);
+    fillBlocks(set, request.seed + number, request.kind);
   return Status::success();
 }
 
@@ -253,11 +253,8 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   double flops = 0, sets = 0;
   auto fill = [&](TensorSet &set, uint64_t number) {
     Status status = fillInputs(request, number, set, result.notes);
-    if (problem.bundle().op != AttentionOpName)
-      return status;
     // Each set has lengths of its own.
-    bool isUsable = status.ok() && verifyLengths(set.inputs()).ok();
-    flops += isUsable ? attentionFlops(set.inputs()) : 0;
+    flops += status.ok() ? countFlops(set) : 0;
     ++sets;
     return status;
   };
@@ -266,9 +263,7 @@ Status Session::runLoaded(LoadedBundle &loaded, const Problem &problem,
   if (!timing.ok())
     return timing.status();
   result.timing = *timing;
-  result.flops = problem.bundle().hasLengths() || problem.bundle().hasBlocks()
-                     ? flops / sets
-                     : attentionFlops(problem);
+  result.flops = flops / sets;
   return Status::success();
 }
 

@@ -5,6 +5,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Runtime/Merge.h"
+#include "../Comparison.h"
+#include "MergeOp.h"
+#include "RandomInputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -91,9 +94,69 @@ MergeResult flashcore::computeMergeYardstick(const MergeInputs &inputs,
   return result;
 }
 
-double flashcore::mergeFlops(const TensorGeometry &outputs) {
+double flashcore::countMergeFlops(const Problem &problem) {
   double count = 2;
-  for (int64_t size : outputs.sizes)
+  for (int64_t size : problem.findTensor("outputs")->sizes)
     count *= static_cast<double>(size);
   return count;
+}
+
+std::string flashcore::describeMerge(const Problem &problem) {
+  auto text = [&](std::string_view name) {
+    return std::to_string(problem.dim(name));
+  };
+  return "merge of " + text("parts") + " parts, B" + text("batch") + " H" +
+         text("heads_q") + " S" + text("seqlen_q") + " D" + text("head_dim_v") +
+         " " + std::string(stringify(problem.findTensor("outputs")->dtype));
+}
+
+Status flashcore::verifyMergeStage(const Problem & /*problem*/, Stage stage) {
+  if (stage == Stage::All)
+    return Status::success();
+  return Status::error("expects stage 'all' of a merge, but got '" +
+                       std::string(stringify(stage)) + "'");
+}
+
+Status flashcore::verifyMergeKind(const Problem & /*problem*/, InputKind kind) {
+  if (kind == InputKind::Normal || kind == InputKind::Large)
+    return Status::success();
+  return Status::error("expects inputs of kind 'normal' or 'large' for a "
+                       "merge, but got '" +
+                       std::string(stringify(kind)) + "'");
+}
+
+/// Results of attentions over parts of the keys, some of which saw none.
+void flashcore::fillMerge(TensorSet &set, uint64_t seed, InputKind kind,
+                          Stage /*stage*/) {
+  HostTensor &lses = set.tensor("lses");
+  float scale = kind == InputKind::Large ? 1e5f : 3.0f;
+  fillNormal(set.tensor("outputs"), makeStream(seed, 1),
+             [](int64_t) { return 1.0f; });
+  fillNormal(lses, makeStream(seed, 2), [&](int64_t) { return scale; });
+  constexpr int64_t share = 7;
+  lses.forEach([&](int64_t index, int64_t position) {
+    if (index % share == share - 1)
+      lses.store(position, -std::numeric_limits<float>::infinity());
+  });
+  if (set.findTensor(operand::SinkLogits))
+    fillNormal(set.tensor(operand::SinkLogits), makeStream(seed, 3),
+               [](int64_t) { return 1.0f; });
+}
+
+StatusOr<CheckReport> flashcore::checkMergeOutputs(const TensorSet &set,
+                                                   Stage /*stage*/,
+                                                   unsigned /*threads*/) {
+  MergeInputs inputs = {set.findTensor("outputs"), set.findTensor("lses"),
+                        set.findTensor("sink_logits")};
+  const HostTensor *o = set.findTensor("o"), *lse = set.findTensor("lse");
+  MergeResult reference = computeMerge(inputs);
+  MergeResult yardstick = computeMergeYardstick(inputs, o->geometry().dtype);
+  TensorView view = o->view();
+  KeyRange rows = {0, view.sizes[2]};
+  CheckReport report;
+  report.o = compare(view, rows, reference.o, yardstick.o);
+  if (lse)
+    report.lse = compare(lse->view(), rows, reference.lse, yardstick.lse,
+                         {lseTolerance});
+  return report;
 }

@@ -27,7 +27,7 @@ RowState AttentionExpander::accumulate(Exponentials tile, Value key) {
 }
 
 RowState AttentionExpander::buildIteration(Value query, Value iteration,
-                                      RowState state) {
+                                           RowState state) {
   Value key = getTileKey(iteration);
   Value scores = buildScores(query, key, maxPolicy->getProductStart(state));
   scores = changeScores(scores, key);

@@ -115,6 +115,6 @@ Value CheckedMaximum::isLost(const RowState &state) const {
 
 std::unique_ptr<RowMaxPolicy>
 mlir::flashcore::createCheckedMaximum(TileBuilder &b, const RowSumPolicy &sum,
-                                    bool isOutputLate) {
+                                      bool isOutputLate) {
   return std::make_unique<CheckedMaximum>(b, sum, isOutputLate);
 }

@@ -143,6 +143,6 @@ RareMaximum::TileState FoldedMaximum::followStart(const TileState &tile) const {
 
 std::unique_ptr<RowMaxPolicy>
 mlir::flashcore::createFoldedMaximum(TileBuilder &b, const RowSumPolicy &sum,
-                                    bool isOutputLate) {
+                                     bool isOutputLate) {
   return std::make_unique<FoldedMaximum>(b, sum, isOutputLate);
 }

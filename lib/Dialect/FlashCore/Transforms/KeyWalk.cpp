@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The tiles that some query of a block sees, counted from the last one down, and
-// which of them are partial. What of a mask is known comes from
+// The tiles that some query of a block sees, counted from the last one down,
+// and which of them are partial. What of a mask is known comes from
 // Analysis/KeyTileBounds.
 //
 //===----------------------------------------------------------------------===//
@@ -91,14 +91,12 @@ KeyBounds KeyWalk::getBounds(const KeyMask &of, int64_t numQueries) {
   return coversAllKeys() ? bounds : bounds.within();
 }
 
-OpFoldResult KeyWalk::getBegin(AffineMap map,
-                                    ArrayRef<OpFoldResult> operands) {
+OpFoldResult KeyWalk::getBegin(AffineMap map, ArrayRef<OpFoldResult> operands) {
   return clamp(
       affine::makeComposedFoldedAffineMax(b, b.getLoc(), map, operands));
 }
 
-OpFoldResult KeyWalk::getEnd(AffineMap map,
-                                  ArrayRef<OpFoldResult> operands) {
+OpFoldResult KeyWalk::getEnd(AffineMap map, ArrayRef<OpFoldResult> operands) {
   return clamp(
       affine::makeComposedFoldedAffineMin(b, b.getLoc(), map, operands));
 }
@@ -220,7 +218,7 @@ Value KeyWalk::readTile(TileRole role, Value row, int64_t rows) {
 
 /// Says how the tile that is read or written goes through shared memory.
 void KeyWalk::stage(Operation *access, TileRole role, int64_t cols,
-                         bool isInLoop, std::optional<int64_t> pageSize) {
+                    bool isInLoop, std::optional<int64_t> pageSize) {
   TileStaging staging =
       chooseStaging(schedule.getChoice(), role, cols, isInLoop, pageSize);
   auto attr = fcgpu::StagingAttr::get(
@@ -300,9 +298,8 @@ Value KeyWalk::isPartial(Value iteration, Value key) {
 }
 
 /// Writes a tile (or row vector) to rows of `memref` from `row` on.
-vector::TransferWriteOp KeyWalk::writeRows(Value tile, Value memref,
-                                                Value row,
-                                                ArrayRef<Value> cols) {
+vector::TransferWriteOp KeyWalk::writeRows(Value tile, Value memref, Value row,
+                                           ArrayRef<Value> cols) {
   Value zero = asValue(b.getIndexAttr(0));
   SmallVector<Value> indices{zero, zero, row};
   llvm::append_range(indices, cols);

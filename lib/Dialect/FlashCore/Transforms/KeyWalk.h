@@ -6,8 +6,8 @@
 //
 // What the expansions of all tiles begin with: where a tile stands, which tiles
 // of keys its block sees and in which order it walks them, and reads and writes
-// of rows. KeyWalk.cpp has walks of one range of keys, KeyWalkRanges.cpp those of
-// several, KeyWalkBlocks.cpp those of lists of blocks.
+// of rows. KeyWalk.cpp has walks of one range of keys, KeyWalkRanges.cpp those
+// of several, KeyWalkBlocks.cpp those of lists of blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +28,11 @@ protected:
   /// `scoreScale` is what scores still have to be multiplied with.
   KeyWalk(TileOpInterface op, float scoreScale)
       : op(op), attention(dyn_cast<AttentionTileOp>(op.getOperation())),
-        place{op.getBatch(),    op.getHead(),   op.getFirstQuery(),
-              op.getSeqlenQ(),  op.getFirstKey(), op.getKeyEnd(),
-              op.getSeqlenK(),  op.getBlockQuery()},
-        b(op, scoreScale),
-        schedule(
-            op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName)),
+        place{op.getBatch(),   op.getHead(),      op.getFirstQuery(),
+              op.getSeqlenQ(), op.getFirstKey(),  op.getKeyEnd(),
+              op.getSeqlenK(), op.getBlockQuery()},
+        b(op, scoreScale), schedule(op->getAttrOfType<fcgpu::ScheduleAttr>(
+                               fcgpu::kScheduleAttrName)),
         mask(KeyMask::get(op)), warpM(b.warpM), blockN(b.blockN) {}
 
   Value asValue(OpFoldResult ofr) {

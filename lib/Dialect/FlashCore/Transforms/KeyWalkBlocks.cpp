@@ -23,7 +23,8 @@ using namespace mlir::flashcore;
 
 /// Whether something hides keys of blocks that are not full.
 bool KeyWalk::hidesInBlocks() {
-  return mask.isTopLeft || mask.windowLeft || mask.windowRight || op.findMaskRegion();
+  return mask.isTopLeft || mask.windowLeft || mask.windowRight ||
+         op.findMaskRegion();
 }
 
 /// Where a list has the row of the op's block of queries: the tiles that walk

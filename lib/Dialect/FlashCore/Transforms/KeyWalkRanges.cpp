@@ -40,7 +40,7 @@ static void sortByEnd(ImplicitLocOpBuilder &b, TileRange &first,
 /// `fullRanges`. The bounds of keys take `operands`, those of `numQueries`
 /// queries.
 void KeyWalk::computeRanges(ArrayRef<OpFoldResult> operands,
-                                 int64_t numQueries) {
+                            int64_t numQueries) {
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
   OpFoldResult firstKey = getAsOpFoldResult(place.firstKey);
   auto getTile = [&](AffineMap map, bool isEnd, bool roundsUp) {

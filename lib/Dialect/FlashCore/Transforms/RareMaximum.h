@@ -95,12 +95,10 @@ private:
 };
 
 // Each is one policy that does (RowMaximum.cpp has the table of all):
-std::unique_ptr<RowMaxPolicy> createStaleMaximum(TileBuilder &b,
-                                                 const RowSumPolicy &sum,
-                                                 bool isOutputLate);
-std::unique_ptr<RowMaxPolicy> createFoldedMaximum(TileBuilder &b,
-                                                  const RowSumPolicy &sum,
-                                                  bool isOutputLate);
+std::unique_ptr<RowMaxPolicy>
+createStaleMaximum(TileBuilder &b, const RowSumPolicy &sum, bool isOutputLate);
+std::unique_ptr<RowMaxPolicy>
+createFoldedMaximum(TileBuilder &b, const RowSumPolicy &sum, bool isOutputLate);
 std::unique_ptr<RowMaxPolicy> createCheckedMaximum(TileBuilder &b,
                                                    const RowSumPolicy &sum,
                                                    bool isOutputLate);

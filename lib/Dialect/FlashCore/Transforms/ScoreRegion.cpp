@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The ops are those that the runtime evaluates (runtime/lib/ScoreProgram.cpp)
-// and that phase 7 lowers without libdevice.
+// The ops are those that the runtime evaluates
+// (runtime/lib/ops/ScoreProgram.cpp) and that phase 7 lowers without libdevice.
 //
 //===----------------------------------------------------------------------===//
 

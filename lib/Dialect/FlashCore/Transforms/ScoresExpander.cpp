@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpanders.h"
 #include "ScoreBuilder.h"
+#include "TileExpanders.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -21,8 +21,7 @@ using namespace mlir::flashcore;
 namespace {
 class ScoresExpander : ScoreBuilder {
 public:
-  explicit ScoresExpander(ScoresTileOp tile)
-      : ScoreBuilder(tile), tile(tile) {}
+  explicit ScoresExpander(ScoresTileOp tile) : ScoreBuilder(tile), tile(tile) {}
 
   void expand();
 

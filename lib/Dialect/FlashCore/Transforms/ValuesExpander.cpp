@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileExpanders.h"
 #include "KeyWalk.h"
+#include "TileExpanders.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -35,12 +35,12 @@ private:
 /// P of the rows of the warp and the tile of keys from `key` on.
 Value ValuesExpander::readProbabilities(Value key) {
   Value zero = asValue(b.getIndexAttr(0));
-  Value number =
-      asValue(apply(b.getAffineDimExpr(0).floorDiv(blockN), {key}));
+  Value number = asValue(apply(b.getAffineDimExpr(0).floorDiv(blockN), {key}));
   Value padding = arith::ConstantOp::create(b, b.getZeroAttr(b.half));
   auto read = vector::TransferReadOp::create(
       b, VectorType::get({warpM, blockN}, b.half), tile.getProbabilities(),
-      ValueRange{number, zero, zero, zero}, padding, ArrayRef<bool>{false, true});
+      ValueRange{number, zero, zero, zero}, padding,
+      ArrayRef<bool>{false, true});
   stage(read, TileRole::Probabilities, blockN, /*isInLoop=*/true);
   return read;
 }

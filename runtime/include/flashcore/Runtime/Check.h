@@ -106,8 +106,13 @@ StatusOr<Timing> timeProblem(Device &device, LoadedModule &module,
                              const Problem &problem, const InputFiller &fill,
                              const TimingOptions &options);
 
-/// Floating point operations by the formula of the field: 4*B*H*Sq*Sk*D, and
-/// half of it when causal with equal lengths. For windows, and for causal with
+/// Floating point operations of the products of a call, of whatever op, and of
+/// one with the lengths and lists that a set has; 0 where these are wrong.
+double countFlops(const Problem &problem);
+double countFlops(const TensorSet &set);
+
+/// Those of an attention by the formula of the field: 4*B*H*Sq*Sk*D, and half
+/// of it when causal with equal lengths. For windows, and for causal with
 /// unequal lengths, Sq*Sk becomes the number of pairs that the mask shows.
 double attentionFlops(const Problem &problem);
 /// Of sequences of their lengths, which verifyLengths checked.

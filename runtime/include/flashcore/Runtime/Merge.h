@@ -38,9 +38,6 @@ MergeResult computeMerge(const MergeInputs &inputs);
 /// In f32, with O rounded to the type of `o`.
 MergeResult computeMergeYardstick(const MergeInputs &inputs, DType o);
 
-/// Multiplications and additions of a merge with these outputs.
-double mergeFlops(const TensorGeometry &outputs);
-
 } // namespace flashcore
 
 #endif // FLASHCORE_RUNTIME_MERGE_H

@@ -40,13 +40,6 @@ public:
   /// Fills the inputs for `stage`; a fresh `seed` gives fresh values. Refuses a
   /// kind that changes a tensor which the problem has not.
   Status fillInputs(uint64_t seed, InputKind kind, Stage stage);
-  /// Draws seqused_k, which the set has, anew for the lengths of cu_seqlens_k:
-  /// fillInputs drew it for those of its own.
-  void fillSequsedK(uint64_t seed);
-  /// Makes lists of blocks, which the set has, from the mask and what it reads:
-  /// consistent ones of normal inputs, else some in which other blocks stand,
-  /// and rows without any. fillInputs made them for inputs of its own.
-  void fillBlocks(uint64_t seed, InputKind kind);
   /// Allocates on the device, copies the inputs and poisons the outputs.
   /// Refuses lengths with which kernels would leave the tensors.
   Status upload(Device &device);
@@ -64,19 +57,6 @@ public:
 
 private:
   explicit TensorSet(const Problem &problem) : source(&problem) {}
-  void fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising, Stage stage);
-  void fillSequences(uint64_t seed);
-  void fillKeys(uint64_t seed, InputKind kind, Stage stage);
-  /// The number of the key of an element of `k`, by its packed index; of pages
-  /// by the last entry of the table that names them.
-  std::function<int64_t(int64_t index)> keyNumbers(const HostTensor &k) const;
-  Status verifyWritten(const HostTensor &output) const;
-  void fillAppended(uint64_t seed);
-  bool hasOwnKeys() const;
-  void fillFar(uint64_t seed, InputKind kind);
-  void fillParts(uint64_t seed, InputKind kind);
-  /// Whether packed element `index` of k or v is of a new row.
-  std::function<bool(int64_t index)> newRows(const HostTensor &cache) const;
   Status downloadUpdated(Device &device, size_t number);
 
   /// The part of a tensor's storage that the device holds: all of it, or all
@@ -90,6 +70,14 @@ private:
   std::vector<DeviceBuffer> buffers;
   std::optional<DeviceBuffer> workspace;
 };
+
+/// Draws seqused_k, which the set has, anew for the lengths of cu_seqlens_k:
+/// fillInputs drew it for those of its own.
+void fillSequsedK(TensorSet &set, uint64_t seed);
+/// Makes lists of blocks, which the set has, from the mask and what it reads:
+/// consistent ones of normal inputs, else some in which other blocks stand, and
+/// rows without any. fillInputs made them for inputs of its own.
+void fillBlocks(TensorSet &set, uint64_t seed, InputKind kind);
 
 } // namespace flashcore
 

@@ -12,7 +12,7 @@
 
 #include "FarInputs.h"
 
-#include "RandomNumbers.h"
+#include "../RandomNumbers.h"
 #include "flashcore/Runtime/InputKind.h"
 
 #include <algorithm>
@@ -24,40 +24,6 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string_view flashcore::stringify(InputKind kind) {
   return InputKinds[static_cast<size_t>(kind)].name;
-}
-
-Status flashcore::verifyKind(const Problem &problem, InputKind kind) {
-  auto need = [&](bool isThere, std::string_view what) {
-    if (isThere)
-      return Status::success();
-    std::string name(stringify(kind));
-    return Status::error("expects an attention with " + std::string(what) +
-                         " for inputs of kind '" + name +
-                         "', but got one without");
-  };
-  if (problem.bundle().op == MergeOpName && kind != InputKind::Normal &&
-      kind != InputKind::Large)
-    return Status::error("expects inputs of kind 'normal' or 'large' for a "
-                         "merge, but got '" +
-                         std::string(stringify(kind)) + "'");
-  bool hasBias = problem.findTensor(operand::Bias);
-  switch (kind) {
-  case InputKind::Masked:
-    return need(hasBias || problem.findTensor(operand::AlibiSlopes),
-                "a bias or alibi_slopes");
-  case InputKind::Infinite:
-    return need(hasBias, "a bias");
-  case InputKind::Sinks:
-    return need(problem.findTensor(operand::SinkLogits), "sink_logits");
-  case InputKind::Large:
-    if (problem.findTensor(operand::RotaryCos))
-      return Status::error("expects an attention without rotary_cos for "
-                           "inputs of kind 'large', but got one with it")
-          .note("rows that are turned have too many digits for exact scores");
-    return Status::success();
-  default:
-    return Status::success();
-  }
 }
 
 /// The lowest finite number of the type.
