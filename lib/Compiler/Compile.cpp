@@ -366,7 +366,7 @@ std::string mlir::flashcore::makeReport(const Compilation &compilation) {
       if (isAttention(variant.kernels))
         continue;
       llvm::json::Object merge = describeMerge(variant);
-      merge["name"] = attention.name;
+      merge["name"] = llvm::json::fixUTF8(attention.name);
       merges.push_back(std::move(merge));
     }
   }

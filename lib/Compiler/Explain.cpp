@@ -296,7 +296,7 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
   if (explanation.report.fewQueries)
     few = ::toJSON(*explanation.report.fewQueries);
   return json::Object{
-      {"name", name},
+      {"name", json::fixUTF8(name)}, // of a function may be any bytes
       {"chip", target.chip},
       {"problem", ::toJSON(problem)},
       {"schedule", ::toJSON(choice)},

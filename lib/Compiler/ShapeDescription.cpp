@@ -68,12 +68,16 @@ static json::Array listWords(const Shape &shape) {
 
 static json::Array listRegions(const Shape &shape) {
   json::Array words;
+  // A region may have any bytes, in a comment.
+  auto add = [&](const std::string &word) {
+    words.push_back(json::fixUTF8(word));
+  };
   for (const auto &[name, type] : shape.captures)
-    words.push_back("%" + name + "=" + type);
+    add("%" + name + "=" + type);
   if (!shape.scoreRegion.empty())
-    words.push_back("score=" + shape.scoreRegion);
+    add("score=" + shape.scoreRegion);
   if (!shape.maskRegion.empty())
-    words.push_back("mask=" + shape.maskRegion);
+    add("mask=" + shape.maskRegion);
   return words;
 }
 

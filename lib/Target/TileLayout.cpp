@@ -93,7 +93,7 @@ TileLayout TileLayout::repeat(llvm::ArrayRef<int64_t> shape) const {
   Bases registers(getBases(Register));
   llvm::SmallVector<int64_t, 2> box = getBox();
   // Row-major order: the last axis runs fastest.
-  for (unsigned axis : llvm::reverse(getAxes(getRank()))) {
+  for (unsigned axis = getRank(); axis-- > 0;) {
     assert(llvm::isPowerOf2_64(static_cast<uint64_t>(shape[axis])));
     for (int64_t place = box[axis]; place < shape[axis]; place *= 2) {
       BitPoint &basis = registers.emplace_back(getRank(), 0);

@@ -451,6 +451,7 @@ class CudaPlanTest : public ::testing::Test {
 protected:
   void load(const nlohmann::json &manifest) {
     bundle = loadTestBundle(manifest);
+    module.reset(); // before its device
     device = fake.open();
     auto loaded = device->load(bundle);
     ASSERT_EQ(text(loaded), "");

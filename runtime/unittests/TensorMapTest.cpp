@@ -499,6 +499,7 @@ protected:
   }
   void load(const json &manifest = copyManifest()) {
     bundle = loadTestBundle(manifest);
+    module.reset(); // before its device
     device = fake.open();
     auto loaded = device->load(bundle);
     ASSERT_EQ(text(loaded), "");

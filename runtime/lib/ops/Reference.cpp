@@ -929,9 +929,9 @@ void HeadWorker<Math>::dropWeights(int64_t head, int64_t query, Scalar *row,
 template <typename Math>
 void HeadWorker<Math>::computeOutput(int64_t row, KeyRange keys) {
   int64_t seqlenK = sequence.seqlenK, headDimV = inputs.v.sizes[3];
-  Scalar *sum = &output[row * headDimV];
+  Scalar *sum = output.data() + row * headDimV;
   std::fill_n(sum, headDimV, Scalar(0));
-  const Scalar *weights = &scores[row * seqlenK];
+  const Scalar *weights = scores.data() + row * seqlenK; // null without keys
   for (int64_t j = keys.first; j < keys.end; ++j) {
     if (weights[j] == 0)
       continue;

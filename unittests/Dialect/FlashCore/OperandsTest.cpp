@@ -58,8 +58,8 @@ TEST(OperandsTest, RowsAreInTheOrderOfTheOp) {
 }
 
 TEST(OperandsTest, InputsAreFirst) {
-  for (auto [row, name] :
-       llvm::enumerate(ArrayRef<StringRef>{"query", "key", "value", "bias"})) {
+  const StringRef inputs[] = {"query", "key", "value", "bias"};
+  for (auto [row, name] : llvm::enumerate(inputs)) {
     EXPECT_EQ(getOperandTable()[row].name, name);
     EXPECT_EQ(getOperandTable()[row].clause == "ins", row < kNumInputs);
   }

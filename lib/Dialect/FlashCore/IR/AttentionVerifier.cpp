@@ -401,8 +401,8 @@ LogicalResult AttentionOp::verifyBlocks() {
   auto indices = cast<ShapedType>(getBlockIndices().getType());
   int64_t whole[] = {getQueryType().getDimSize(Batch),
                      getQueryType().getDimSize(Head)};
-  for (auto [axis, name] :
-       llvm::enumerate(ArrayRef<StringRef>{"batch", "heads_q"}))
+  const StringRef axes[] = {"batch", "heads_q"};
+  for (auto [axis, name] : llvm::enumerate(axes))
     if (int64_t got = counts.getDimSize(axis);
         got != 1 && differ(got, whole[axis]))
       return emitOpError("expects the ")
@@ -411,8 +411,8 @@ LogicalResult AttentionOp::verifyBlocks() {
   int64_t least[] = {
       countBlocks(getQueryType().getDimSize(Seqlen), getBlockQueries()),
       countBlocks(getKeyType().getDimSize(Seqlen), getBlockKeys())};
-  for (auto [i, name] :
-       llvm::enumerate(ArrayRef<StringRef>{"query_blocks", "key_blocks"}))
+  const StringRef lists[] = {"query_blocks", "key_blocks"};
+  for (auto [i, name] : llvm::enumerate(lists))
     if (int64_t got = indices.getDimSize(2 + i);
         !ShapedType::isDynamic(got) && got < least[i])
       return emitOpError("expects ") << name << " of block_indices of at least "

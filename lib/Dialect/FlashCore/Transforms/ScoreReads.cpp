@@ -92,8 +92,8 @@ Value ScoreBuilder::areAligned(Value memref) {
   auto add = [&](OpFoldResult distance) {
     sum = arith::OrIOp::create(b, sum, asValue(apply(d0 * bytes, {distance})));
   };
-  for (auto [stride, size] : llvm::zip_equal(
-           ArrayRef(metadata.getConstifiedMixedStrides()), type.getShape()))
+  for (auto [stride, size] :
+       llvm::zip_equal(metadata.getConstifiedMixedStrides(), type.getShape()))
     if (size != 1 && !getConstantIntValue(stride))
       add(stride);
   Value first = place.firstKey;
