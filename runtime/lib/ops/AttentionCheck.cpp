@@ -259,7 +259,8 @@ StatusOr<CheckReport> flashcore::checkOutputs(const AttentionInputs &inputs,
 }
 
 StatusOr<CheckReport> flashcore::checkAttentionOutputs(const TensorSet &set,
-                                                Stage stage, unsigned threads) {
+                                                       Stage stage,
+                                                       unsigned threads) {
   AttentionInputs inputs = set.inputs();
   AttentionOutputs outputs = {set.findTensor("o")->view(), {}};
   if (const HostTensor *lse = set.findTensor("lse"))

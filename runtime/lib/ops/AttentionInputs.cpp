@@ -43,8 +43,7 @@ static uint64_t makeStream(uint64_t seed, SequenceStream stream) {
 namespace {
 class AttentionFiller {
 public:
-  explicit AttentionFiller(TensorSet &set)
-      : set(set), source(&set.problem()) {}
+  explicit AttentionFiller(TensorSet &set) : set(set), source(&set.problem()) {}
 
   void fill(uint64_t seed, InputKind kind, Stage stage);
   void fillSequsedK(uint64_t seed);
@@ -239,8 +238,8 @@ void AttentionFiller::fillSequences(uint64_t seed) {
 }
 
 /// Stages see every key that the mask shows, so only the others hide some.
-void AttentionFiller::fillBias(uint64_t seed, uint64_t hiddenSeed, bool isRising,
-                         Stage stage) {
+void AttentionFiller::fillBias(uint64_t seed, uint64_t hiddenSeed,
+                               bool isRising, Stage stage) {
   HostTensor &bias = tensor(operand::Bias);
   float scale = stage == Stage::PV ? 0.0f : stage == Stage::QK ? 0.25f : 1.0f;
   fillNormal(bias, seed, [&](int64_t) { return scale; });

@@ -22,7 +22,7 @@ Status verifyAttentionWritten(const TensorSet &set, const HostTensor &output);
 std::function<bool(int64_t)> findAppendedRows(const TensorSet &set,
                                               const HostTensor &cache);
 StatusOr<CheckReport> checkAttentionOutputs(const TensorSet &set, Stage stage,
-                                     unsigned threads);
+                                            unsigned threads);
 
 } // namespace flashcore
 

@@ -42,17 +42,21 @@ static std::string maskText(const Mask &mask) {
 }
 
 std::string flashcore::describeAttention(const Problem &problem) {
-  auto text = [&](std::string_view name) { return std::to_string(problem.dim(name)); };
+  auto text = [&](std::string_view name) {
+    return std::to_string(problem.dim(name));
+  };
   std::string result = "B" + text("batch") + " H" + text("heads_q") + "/" +
                        text("heads_kv") + " S" + text("seqlen_q") + "x" +
-                       std::to_string(problem.seqlenK()) + " D" + text("head_dim");
+                       std::to_string(problem.seqlenK()) + " D" +
+                       text("head_dim");
   if (problem.dim("head_dim") != problem.dim("head_dim_v"))
     result += "/" + text("head_dim_v");
   if (const TensorGeometry *q = problem.findTensor("q"))
     result += " " + std::string(stringify(q->dtype));
   const AttentionSpec &attention = problem.bundle().attention;
   result += maskText(attention.mask);
-  double usualScale = 1 / std::sqrt(static_cast<double>(problem.dim("head_dim")));
+  double usualScale =
+      1 / std::sqrt(static_cast<double>(problem.dim("head_dim")));
   if (std::abs(attention.softmaxScale - usualScale) > 1e-6 * usualScale)
     result += " scale=" + numberText(attention.softmaxScale);
   if (attention.softcap)
@@ -80,8 +84,8 @@ std::string flashcore::describeAttention(const Problem &problem) {
   if (problem.bundle().appends())
     result += " append=" + text(SeqlenNewDim);
   if (attention.rotary)
-    result += " rotary=" + std::to_string(2 * problem.dim(RotaryPairsDim)) + ":" +
-              std::string(stringify(*attention.rotary));
+    result += " rotary=" + std::to_string(2 * problem.dim(RotaryPairsDim)) +
+              ":" + std::string(stringify(*attention.rotary));
   if (problem.findTensor(operand::CuSeqlensQ))
     result += " sequences=" + std::to_string(problem.dim(CuSeqlensDim) - 1);
   if (problem.findTensor("lse"))

@@ -16,8 +16,8 @@
 using namespace flashcore;
 
 static constexpr Op ops[] = {
-    {AttentionOpName, readAttention, checkAttention,
-     describeAttention, attentionFlops, countAttentionFlops, verifyAttentionStage,
+    {AttentionOpName, readAttention, checkAttention, describeAttention,
+     attentionFlops, countAttentionFlops, verifyAttentionStage,
      verifyAttentionKind, fillAttention, verifyAttentionData,
      verifyAttentionWritten, findAppendedRows, checkAttentionOutputs},
     {MergeOpName, readMerge, checkMerge, describeMerge, countMergeFlops,

@@ -21,8 +21,7 @@ inline uint64_t makeStream(uint64_t seed, uint64_t number) {
 /// Normal values times `scale` around `mean`, both of which may depend on the
 /// element's place.
 template <typename Scale, typename Mean>
-void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale,
-                       Mean &&mean) {
+void fillNormal(HostTensor &tensor, uint64_t seed, Scale &&scale, Mean &&mean) {
   NormalGenerator generator(seed);
   tensor.forEach([&](int64_t index, int64_t position) {
     tensor.store(position, generator.next() * scale(index) + mean(index));
