@@ -153,7 +153,7 @@ static PyObject *chips(PyObject *, PyObject *) {
 static PyObject *operands(PyObject *, PyObject *) {
   static constexpr const char *rows[][6] = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
-                          ACCESS, KEYWORD)                                     \
+                          ACCESS, KEYWORD, USE)                                \
   {KEYWORD, TENSOR, CLAUSE, #ELEMENTS, AXES, #ROLE},
 #include "flashcore/Operands.def"
   };
@@ -174,7 +174,7 @@ static PyObject *operands(PyObject *, PyObject *) {
 static PyObject *relations(PyObject *, PyObject *) {
   static const std::map<std::string_view, const char *> keywords = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
-                          ACCESS, KEYWORD)                                     \
+                          ACCESS, KEYWORD, USE)                                \
   {#NAME, KEYWORD},
 #include "flashcore/Operands.def"
   };

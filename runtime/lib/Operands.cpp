@@ -31,7 +31,7 @@ std::vector<OperandInfo::Axis> OperandInfo::getAxes() const {
 std::span<const OperandInfo> flashcore::getOperands() {
   static constexpr OperandInfo table[] = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
-                          ACCESS, KEYWORD)                                     \
+                          ACCESS, KEYWORD, USE)                                \
   {TENSOR,                                                                     \
    OperandInfo::Elements::ELEMENTS,                                            \
    AXES,                                                                       \

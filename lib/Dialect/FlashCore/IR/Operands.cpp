@@ -13,14 +13,15 @@ using namespace mlir::flashcore;
 
 static constexpr OperandInfo kTable[] = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
-                          ACCESS, KEYWORD)                                     \
+                          ACCESS, KEYWORD, USE)                                \
   {#OPERAND,                                                                   \
    CLAUSE,                                                                     \
    TENSOR,                                                                     \
    OperandInfo::Elements::ELEMENTS,                                            \
    AXES,                                                                       \
    OperandInfo::Role::ROLE,                                                    \
-   OperandInfo::Access::ACCESS},
+   OperandInfo::Access::ACCESS,                                                \
+   OperandInfo::Use::USE},
 #include "flashcore/Operands.def"
 };
 

@@ -405,7 +405,7 @@ static SmallVector<KernelArgument>
 listArguments(const AttentionSignature &signature, bool isTurned) {
   auto isTaken = [&](const KernelTensor &tensor) {
     return AttentionSignature::isOfAppend(tensor) || tensor.isUpdated ||
-           tensor.name == "seqused_k" || tensor.name == "page_table";
+           AttentionSignature::getUse(tensor) == OperandInfo::Use::Sequence;
   };
   auto isSize = [&](Dim dim) {
     bool isOfQuery = dim == Dim::SeqlenQ || dim == Dim::HeadsQ;

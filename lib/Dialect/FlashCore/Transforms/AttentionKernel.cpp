@@ -172,12 +172,13 @@ static void addTensorMaps(SmallVectorImpl<KernelArgument> &arguments,
 /// Of split keys, outputs and the sink are the merge's.
 static SmallVector<KernelArgument>
 listArguments(AttentionOp op, const AttentionSignature &signature) {
+  using Use = OperandInfo::Use;
   const KeyParts &parts = signature.getKeyParts();
   auto isTaken = [&](const KernelTensor &tensor) {
-    if (AttentionSignature::isOfAppend(tensor) || tensor.name == "scores")
+    Use use = AttentionSignature::getUse(tensor);
+    if (AttentionSignature::isOfAppend(tensor) || use == Use::Scores)
       return false;
-    return !parts.isSplit() ||
-           (!tensor.isOutput && tensor.name != "sink_logits");
+    return !parts.isSplit() || (use != Use::Result && use != Use::Sink);
   };
   auto isSize = [&](Dim dim) {
     return (dim != Dim::KeySplits || parts.dependOn(dim)) &&

@@ -111,9 +111,12 @@ AttentionSignature::AttentionSignature(AttentionOp op,
       isPaged(op.getPageTable()), isTurned(op.getRotaryCos()),
       keepsRest(op.getStage() == ScoresStage::Probabilities) {}
 
-bool AttentionSignature::isOfAppend(const KernelTensor &tensor) {
-  return tensor.isCopied || tensor.name == "k_new" || tensor.name == "v_new" ||
-         tensor.name == "rotary_cos" || tensor.name == "rotary_sin";
+OperandInfo::Use AttentionSignature::getUse(const KernelTensor &tensor) {
+  const OperandInfo *row =
+      llvm::find_if(getOperandTable(), [&](const OperandInfo &row) {
+        return row.tensor == tensor.name;
+      });
+  return row == getOperandTable().end() ? Use::Score : row->use;
 }
 
 bool AttentionSignature::isOfAppend(Dim dim) {

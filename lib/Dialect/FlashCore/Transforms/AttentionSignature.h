@@ -14,7 +14,7 @@
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_ATTENTIONSIGNATURE_H
 
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
 
 namespace mlir::flashcore {
@@ -88,9 +88,14 @@ public:
     return fcgpu::getTileColumns(*getExtent(Dim::HeadDimV));
   }
 
+  using Use = OperandInfo::Use;
+  /// What the tensor is for; one that regions read is for scores.
+  static Use getUse(const KernelTensor &tensor);
   /// Whether only the kernel of the append takes it: others read the copy of
   /// query.
-  static bool isOfAppend(const KernelTensor &tensor);
+  static bool isOfAppend(const KernelTensor &tensor) {
+    return tensor.isCopied || getUse(tensor) == Use::Append;
+  }
   static bool isOfAppend(Dim dim);
   /// For kernels behind that of the append, which turned the rows of query.
   void addCopyOfQuery(SmallVectorImpl<KernelArgument> &arguments) const;

@@ -26,8 +26,10 @@ listArguments(const AttentionSignature &signature) {
       signature.keepsLseRest() ? KernelSignature::WritesWorkspace
                                : KernelSignature::ReadsWorkspace,
       [](const KernelTensor &tensor) {
-        return (tensor.isOutput && tensor.name != "scores") ||
-               tensor.name == "sink_logits" || tensor.name == "cu_seqlens_q";
+        using Use = OperandInfo::Use;
+        Use use = AttentionSignature::getUse(tensor);
+        return use == Use::Result || use == Use::Sink ||
+               tensor.name == "cu_seqlens_q";
       },
       [&](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||

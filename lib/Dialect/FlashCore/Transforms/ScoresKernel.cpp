@@ -147,19 +147,24 @@ void ScoresKernelBuilder::build() {
 static SmallVector<KernelArgument>
 listArguments(const AttentionSignature &signature, ScoresStage stage,
               bool writesOutput) {
+  using Use = OperandInfo::Use;
   auto isTaken = [&](const KernelTensor &tensor) {
-    StringRef name = tensor.name;
     if (AttentionSignature::isOfAppend(tensor))
       return false;
-    if (name == "scores")
-      return writesOutput;
-    if (name == "q" || name == "k" || name == "seqused_k")
+    switch (AttentionSignature::getUse(tensor)) {
+    case Use::Product:
+      return tensor.name != "v";
+    case Use::Sequence:
       return true;
-    if (name == "lse")
-      return stage == ScoresStage::Probabilities;
-    // What changes scores, or hides them.
-    return stage >= ScoresStage::Changed && !tensor.isOutput && name != "v" &&
-           name != "sink_logits" && name != "rng";
+    case Use::Score:
+      return stage >= ScoresStage::Changed;
+    case Use::Result:
+      return tensor.name == "lse" && stage == ScoresStage::Probabilities;
+    case Use::Scores:
+      return writesOutput;
+    default:
+      return false;
+    }
   };
   KernelSignature::WorkspaceUse workspace =
       !writesOutput              ? KernelSignature::WritesWorkspace

@@ -242,7 +242,8 @@ Kernel mlir::flashcore::getSoftmaxKernel(AttentionOp op,
   SmallVector<KernelArgument> arguments = signature.listArguments(
       KernelSignature::WritesWorkspace,
       [](const KernelTensor &tensor) {
-        return tensor.name == "lse" || tensor.name == "sink_logits";
+        return tensor.name == "lse" ||
+               AttentionSignature::getUse(tensor) == OperandInfo::Use::Sink;
       },
       [](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||

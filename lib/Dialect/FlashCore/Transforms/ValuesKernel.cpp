@@ -44,7 +44,7 @@ Kernel mlir::flashcore::getValuesKernel(AttentionOp op,
       KernelSignature::NoWorkspace,
       [](const KernelTensor &tensor) {
         return tensor.name == "v" || tensor.name == "o" ||
-               tensor.name == "seqused_k";
+               AttentionSignature::getUse(tensor) == OperandInfo::Use::Sequence;
       },
       [](Dim dim) { return dim <= Dim::SeqlenK; });
   signature.addWorkspaceOf(arguments, "q");

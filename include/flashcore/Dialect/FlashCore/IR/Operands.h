@@ -24,12 +24,24 @@ struct OperandInfo {
   enum class Elements { Half, Float, F32, I32 };
   enum class Role { Input, Cache, Output };
   enum class Access { Rows, Elements };
+  enum class Use {
+    Product,
+    Score,
+    Sink,
+    Sequence,
+    Append,
+    Dropout,
+    Blocks,
+    Result,
+    Scores
+  };
 
   StringRef name, clause, tensor;
   Elements elements;
   StringRef axes;
   Role role;
   Access access;
+  Use use;
 
   bool isElement(Type type) const;
   /// "f16 or bf16", of messages.
