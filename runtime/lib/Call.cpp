@@ -11,10 +11,10 @@
 
 #include "flashcore/Runtime/Call.h"
 
-#include "flashcore/Runtime/HostTensor.h"
+#include "ops/HostCall.h"
+#include "ops/Op.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace flashcore;
 
@@ -132,68 +132,10 @@ flashcore::matchTensors(const Bundle &bundle,
 // The reference
 //===----------------------------------------------------------------------===//
 
-static void storeRounded(const TensorView &to, int64_t index, double value) {
-  const DTypeInfo &info = infoOf(to.dtype);
-  uint32_t bits = info.round(value);
-  std::memcpy(static_cast<char *>(const_cast<void *>(to.data)) +
-                  index * info.bytes,
-              &bits, static_cast<size_t>(info.bytes));
-}
-
-/// Stores `values`, which are packed, as the elements of `to`. Rows that are
-/// not computed stay as they are, as a kernel leaves them.
-static void storeAll(const TensorView &to, const std::vector<double> &values,
-                     KeyRange rows) {
-  int64_t next = 0;
-  for (int64_t b = 0; b < to.sizes[0]; ++b)
-    for (int64_t h = 0; h < to.sizes[1]; ++h)
-      for (int64_t s = 0; s < to.sizes[2]; ++s)
-        for (int64_t d = 0; d < to.sizes[3]; ++d, ++next)
-          if (rows.contains(s))
-            storeRounded(to,
-                         b * to.strides[0] + h * to.strides[1] +
-                             s * to.strides[2] + d * to.strides[3],
-                         values[static_cast<size_t>(next)]);
-}
-
-/// Appends the rows to k and v, as a kernel does.
-static void storeAppended(const AttentionInputs &inputs) {
-  if (!inputs.kNew)
-    return;
-  for (bool isKey : {true, false}) {
-    const TensorView &cache = isKey ? inputs.k : inputs.v;
-    const auto &sizes = (isKey ? inputs.kNew : inputs.vNew)->sizes;
-    auto load = isKey ? loadKey : loadValue;
-    for (int64_t b = 0; b < sizes[0]; ++b) {
-      Sequence sequence = getSequence(inputs, b);
-      for (int64_t h = 0; h < sizes[1]; ++h)
-        for (int64_t key = countOldKeys(inputs, sequence);
-             key < sequence.seqlenK; ++key) {
-          auto [batch, row] = findKey(inputs, sequence, key);
-          for (int64_t d = 0; d < sizes[3]; ++d)
-            storeRounded(cache,
-                         batch * cache.strides[0] + h * cache.strides[1] +
-                             row * cache.strides[2] + d * cache.strides[3],
-                         load(inputs, sequence, h, key, d));
-        }
-    }
-  }
-}
-
-namespace {
-struct HostCall {
-  AttentionInputs inputs;
-  AttentionOutputs outputs;
-};
-} // namespace
-
 /// The tensors of a call as the reference has them.
-static StatusOr<HostCall> viewTensors(const Bundle &bundle,
-                                      std::span<const CallTensor> tensors,
-                                      std::span<void *const> data) {
-  if (bundle.op != AttentionOpName)
-    return Status::error("expects a bundle of an attention, but got one of a " +
-                         bundle.op);
+static StatusOr<HostCall> locateTensors(const Bundle &bundle,
+                                        std::span<const CallTensor> tensors,
+                                        std::span<void *const> data) {
   StatusOr<MatchedTensors> matched = matchTensors(bundle, tensors);
   if (!matched.ok())
     return matched.status();
@@ -204,7 +146,7 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
   if (!problem.ok())
     return problem.status();
 
-  std::map<std::string_view, TensorView> views;
+  HostCall call = {&bundle, {}};
   for (size_t i = 0; i < bundle.tensors.size(); ++i) {
     const CallTensor &tensor = tensors[matched->positions[i]];
     void *first = data[matched->positions[i]];
@@ -214,14 +156,8 @@ static StatusOr<HostCall> viewTensors(const Bundle &bundle,
           .note("only a tensor without elements needs none");
     TensorGeometry shape = problem->tensors()[i];
     shape.strides.assign(tensor.strides.begin(), tensor.strides.end());
-    views[bundle.tensors[i].name] = makeView(shape, first);
+    call.tensors.insert({bundle.tensors[i].name, {std::move(shape), first}});
   }
-  auto find = [&](std::string_view name) {
-    auto view = views.find(name);
-    return view != views.end() ? std::optional(view->second) : std::nullopt;
-  };
-  HostCall call = {gatherInputs(bundle, find),
-                   {views["o"], find("lse"), find(operand::Scores)}};
   return call;
 }
 
@@ -229,28 +165,18 @@ Status flashcore::computeReference(const Bundle &bundle,
                                    std::span<const CallTensor> tensors,
                                    std::span<void *const> data,
                                    unsigned threads) {
-  StatusOr<HostCall> call = viewTensors(bundle, tensors, data);
+  StatusOr<HostCall> call = locateTensors(bundle, tensors, data);
   if (!call.ok())
     return call.status();
-  StatusOr<AttentionResult> result = computeReference(call->inputs, threads);
-  if (!result.ok())
-    return result.status();
-  KeyRange rows = queryRows(call->inputs);
-  storeAll(call->outputs.o, result->o, rows);
-  if (call->outputs.lse)
-    storeAll(*call->outputs.lse, result->lse, rows);
-  if (call->outputs.scores)
-    storeAll(*call->outputs.scores, result->scores, rows);
-  storeAppended(call->inputs);
-  return Status::success();
+  return findOp(bundle).computeReference(*call, threads);
 }
 
 StatusOr<CheckReport>
 flashcore::checkOutputs(const Bundle &bundle,
                         std::span<const CallTensor> tensors,
                         std::span<void *const> data, unsigned threads) {
-  StatusOr<HostCall> call = viewTensors(bundle, tensors, data);
+  StatusOr<HostCall> call = locateTensors(bundle, tensors, data);
   if (!call.ok())
     return call.status();
-  return checkOutputs(call->inputs, call->outputs, threads);
+  return findOp(bundle).checkCall(*call, threads);
 }

@@ -41,13 +41,28 @@ int64_t HostTensor::numElements() const {
   return count;
 }
 
-int64_t HostTensor::position(int64_t index) const {
-  int64_t result = shape.offset;
+/// In elements from element 0.
+static int64_t findPlace(const TensorGeometry &shape, int64_t index) {
+  int64_t result = 0;
   for (size_t axis = shape.sizes.size(); axis-- > 0;) {
     result += index % shape.sizes[axis] * shape.strides[axis];
     index /= shape.sizes[axis];
   }
   return result;
+}
+
+int64_t HostTensor::position(int64_t index) const {
+  return shape.offset + findPlace(shape, index);
+}
+
+double flashcore::loadElement(const TensorGeometry &shape, const void *data,
+                              int64_t index) {
+  int64_t size = byteSize(shape.dtype);
+  uint32_t bits = 0; // the host is little endian, as the device
+  std::memcpy(&bits,
+              static_cast<const char *>(data) + findPlace(shape, index) * size,
+              static_cast<size_t>(size));
+  return infoOf(shape.dtype).load(bits);
 }
 
 uint32_t HostTensor::bits(int64_t position) const {

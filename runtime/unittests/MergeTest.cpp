@@ -10,6 +10,7 @@
 
 #include "TestBundle.h"
 
+#include "flashcore/Runtime/Call.h"
 #include "flashcore/Runtime/Merge.h"
 
 #include <cmath>
@@ -143,4 +144,44 @@ TEST(MergeTest, computesTheFormula) {
   EXPECT_NEAR(rounded.o[0], (1 + 3 * ratio) / (1 + ratio), 2e-3);
   EXPECT_EQ(rounded.o[0],
             infoOf(DType::F16).load(infoOf(DType::F16).round(rounded.o[0])));
+}
+
+// As a C program asks for it, in memory of its own and with strides of its own.
+TEST(MergeTest, isCheckedWhereACallHasIt) {
+  Bundle bundle = loadTestBundle(mergeManifest());
+  constexpr int64_t parts = 2, heads = 2, queries = 3, columns = 16;
+  std::vector<uint16_t> outputs(parts * heads * queries * columns, 0x3c00);
+  std::vector<float> lses(parts * heads * queries, 1.0f), sinks(heads, 1.0f);
+  // O lies query by query, with a row between two.
+  std::vector<uint16_t> o(queries * (heads + 1) * columns, 0x5a5a);
+  std::vector<float> lse(heads * queries);
+  const int64_t outputSizes[] = {parts, 1, heads, queries, columns},
+                outputStrides[] = {96, 96, 48, 16, 1},
+                lsesSizes[] = {parts, 1, heads, queries},
+                lsesStrides[] = {6, 6, 3, 1},
+                oSizes[] = {1, heads, queries, columns},
+                oStrides[] = {144, 16, 48, 1}, lseSizes[] = {1, heads, queries},
+                lseStrides[] = {6, 3, 1}, sinkSizes[] = {heads},
+                sinkStrides[] = {1};
+  const CallTensor tensors[] = {{"outputs", outputSizes, outputStrides},
+                                {"lses", lsesSizes, lsesStrides},
+                                {"o", oSizes, oStrides},
+                                {"lse", lseSizes, lseStrides},
+                                {"sink_logits", sinkSizes, sinkStrides}};
+  void *const data[] = {outputs.data(), lses.data(), o.data(), lse.data(),
+                        sinks.data()};
+  ASSERT_EQ(text(computeReference(bundle, tensors, data, 1)), "");
+  // Two ones of three equal shares.
+  const DTypeInfo &half = infoOf(DType::F16);
+  EXPECT_EQ(o[0], half.round(2.0 / 3));
+  EXPECT_EQ(o[static_cast<size_t>(heads * columns)], 0x5a5a);
+  EXPECT_FLOAT_EQ(lse.back(), 1 + std::log(3.0f));
+  StatusOr<CheckReport> report = checkOutputs(bundle, tensors, data, 1);
+  ASSERT_EQ(text(report), "");
+  EXPECT_TRUE(report->pass());
+  o[columns] = 0x3c00;
+  report = checkOutputs(bundle, tensors, data, 1);
+  ASSERT_EQ(text(report), "");
+  EXPECT_FALSE(report->pass());
+  EXPECT_EQ(report->o.at[1], 1);
 }

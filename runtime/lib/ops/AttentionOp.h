@@ -10,6 +10,7 @@
 #include "flashcore/Runtime/Check.h"
 
 namespace flashcore {
+struct HostCall;
 
 // As Op says of each.
 std::string describeAttention(const Problem &problem);
@@ -23,6 +24,9 @@ std::function<bool(int64_t)> findAppendedRows(const TensorSet &set,
                                               const HostTensor &cache);
 StatusOr<CheckReport> checkAttentionOutputs(const TensorSet &set, Stage stage,
                                             unsigned threads);
+Status computeAttentionCall(const HostCall &call, unsigned threads);
+StatusOr<CheckReport> checkAttentionCall(const HostCall &call,
+                                         unsigned threads);
 
 } // namespace flashcore
 

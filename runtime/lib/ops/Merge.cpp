@@ -6,6 +6,7 @@
 
 #include "flashcore/Runtime/Merge.h"
 #include "../Comparison.h"
+#include "HostCall.h"
 #include "MergeOp.h"
 #include "RandomInputs.h"
 
@@ -15,28 +16,43 @@
 
 using namespace flashcore;
 
+MergeTensor::MergeTensor(const HostTensor *tensor) {
+  if (!tensor)
+    return;
+  sizes = tensor->geometry().sizes;
+  load = [tensor](int64_t index) {
+    return tensor->load(tensor->position(index));
+  };
+}
+
+MergeTensor::MergeTensor(const TensorGeometry &geometry, const void *data)
+    : sizes(geometry.sizes) {
+  load = [geometry, data](int64_t index) {
+    return loadElement(geometry, data, index);
+  };
+}
+
 namespace {
 /// Merges rows in the precision of T.
 template <typename T> class Merger {
 public:
   explicit Merger(const MergeInputs &inputs)
-      : inputs(inputs), sizes(inputs.outputs->geometry().sizes) {}
+      : inputs(inputs), sizes(inputs.outputs.sizes) {}
 
   MergeResult run();
 
 private:
   T outputAt(int64_t index) const {
-    return static_cast<T>(
-        inputs.outputs->load(inputs.outputs->position(index)));
+    return static_cast<T>(inputs.outputs.load(index));
   }
   T lseAt(int64_t index) const {
-    return static_cast<T>(inputs.lses->load(inputs.lses->position(index)));
+    return static_cast<T>(inputs.lses.load(index));
   }
   T sinkOf(int64_t row) const {
-    if (!inputs.sinks)
+    if (!inputs.sinks.load)
       return -std::numeric_limits<T>::infinity();
     int64_t head = row / sizes[3] % sizes[2];
-    return static_cast<T>(inputs.sinks->load(inputs.sinks->position(head)));
+    return static_cast<T>(inputs.sinks.load(head));
   }
   void mergeRow(int64_t row, int64_t numRows, MergeResult &result) const;
 
@@ -143,20 +159,49 @@ void flashcore::fillMerge(TensorSet &set, uint64_t seed, InputKind kind,
                [](int64_t) { return 1.0f; });
 }
 
+static MergeInputs getInputs(const HostCall &call) {
+  auto get = [&](std::string_view name) {
+    const CallMemory *memory = call.find(name);
+    return memory ? MergeTensor(memory->geometry, memory->data) : MergeTensor();
+  };
+  return {get("outputs"), get("lses"), get(operand::SinkLogits)};
+}
+
+static CheckReport compareOutputs(const MergeInputs &inputs,
+                                  const TensorView &o,
+                                  const std::optional<TensorView> &lse) {
+  MergeResult reference = computeMerge(inputs);
+  MergeResult yardstick = computeMergeYardstick(inputs, o.dtype);
+  KeyRange rows = {0, o.sizes[2]};
+  CheckReport report;
+  report.o = compare(o, rows, reference.o, yardstick.o);
+  if (lse)
+    report.lse =
+        compare(*lse, rows, reference.lse, yardstick.lse, {lseTolerance});
+  return report;
+}
+
+Status flashcore::computeMergeCall(const HostCall &call, unsigned /*threads*/) {
+  MergeResult result = computeMerge(getInputs(call));
+  TensorView o = *call.view("o");
+  KeyRange rows = {0, o.sizes[2]};
+  storeAll(o, result.o, rows);
+  if (auto lse = call.view("lse"))
+    storeAll(*lse, result.lse, rows);
+  return Status::success();
+}
+
+StatusOr<CheckReport> flashcore::checkMergeCall(const HostCall &call,
+                                                unsigned /*threads*/) {
+  return compareOutputs(getInputs(call), *call.view("o"), call.view("lse"));
+}
+
 StatusOr<CheckReport> flashcore::checkMergeOutputs(const TensorSet &set,
                                                    Stage /*stage*/,
                                                    unsigned /*threads*/) {
-  MergeInputs inputs = {set.findTensor("outputs"), set.findTensor("lses"),
-                        set.findTensor("sink_logits")};
-  const HostTensor *o = set.findTensor("o"), *lse = set.findTensor("lse");
-  MergeResult reference = computeMerge(inputs);
-  MergeResult yardstick = computeMergeYardstick(inputs, o->geometry().dtype);
-  TensorView view = o->view();
-  KeyRange rows = {0, view.sizes[2]};
-  CheckReport report;
-  report.o = compare(view, rows, reference.o, yardstick.o);
-  if (lse)
-    report.lse = compare(lse->view(), rows, reference.lse, yardstick.lse,
-                         {lseTolerance});
-  return report;
+  const HostTensor *lse = set.findTensor("lse");
+  return compareOutputs({set.findTensor("outputs"), set.findTensor("lses"),
+                         set.findTensor(operand::SinkLogits)},
+                        set.findTensor("o")->view(),
+                        lse ? std::optional(lse->view()) : std::nullopt);
 }

@@ -10,6 +10,7 @@
 #include "flashcore/Runtime/Check.h"
 
 namespace flashcore {
+struct HostCall;
 
 // As Op says of each.
 std::string describeMerge(const Problem &problem);
@@ -19,6 +20,8 @@ Status verifyMergeKind(const Problem &problem, InputKind kind);
 void fillMerge(TensorSet &set, uint64_t seed, InputKind kind, Stage stage);
 StatusOr<CheckReport> checkMergeOutputs(const TensorSet &set, Stage stage,
                                         unsigned threads);
+Status computeMergeCall(const HostCall &call, unsigned threads);
+StatusOr<CheckReport> checkMergeCall(const HostCall &call, unsigned threads);
 
 } // namespace flashcore
 

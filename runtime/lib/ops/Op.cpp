@@ -19,7 +19,8 @@ static constexpr Op ops[] = {
     {AttentionOpName, readAttention, checkAttention, describeAttention,
      attentionFlops, countAttentionFlops, verifyAttentionStage,
      verifyAttentionKind, fillAttention, verifyAttentionData,
-     verifyAttentionWritten, findAppendedRows, checkAttentionOutputs},
+     verifyAttentionWritten, findAppendedRows, computeAttentionCall,
+     checkAttentionCall, checkAttentionOutputs},
     {MergeOpName, readMerge, checkMerge, describeMerge, countMergeFlops,
      /*countFlopsOf=*/
      [](const TensorSet &set) { return countMergeFlops(set.problem()); },
@@ -33,7 +34,7 @@ static constexpr Op ops[] = {
      [](const TensorSet &, const HostTensor &) {
        return std::function([](int64_t) { return false; });
      },
-     checkMergeOutputs}};
+     computeMergeCall, checkMergeCall, checkMergeOutputs}};
 
 std::span<const Op> flashcore::getOps() { return ops; }
 

@@ -21,6 +21,7 @@
 #include <string_view>
 
 namespace flashcore {
+struct HostCall;
 
 struct Op {
   /// In a manifest.
@@ -54,7 +55,11 @@ struct Op {
   /// Which packed elements of an updated input a call writes.
   std::function<bool(int64_t)> (*findNewRows)(const TensorSet &,
                                               const HostTensor &);
-  /// The outputs beside those of the reference.
+  /// Stores the outputs of the reference, and what else a call writes.
+  Status (*computeReference)(const HostCall &, unsigned threads);
+  /// The outputs of a call beside those of the reference.
+  StatusOr<CheckReport> (*checkCall)(const HostCall &, unsigned threads);
+  /// The same of a set, and what a stage isolates.
   StatusOr<CheckReport> (*checkOutputs)(const TensorSet &, Stage,
                                         unsigned threads);
 };

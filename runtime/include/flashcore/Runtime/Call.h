@@ -41,7 +41,7 @@ struct MatchedTensors {
 StatusOr<MatchedTensors> matchTensors(const Bundle &bundle,
                                       std::span<const CallTensor> tensors);
 
-/// The attention of `bundle` in double precision on tensors in host memory,
+/// The op of `bundle` in double precision on tensors in host memory,
 /// whatever their strides. `data` has the places of their first elements, in
 /// the order of `tensors`; outputs are rounded to their types. `threads` of 0
 /// takes all cores.

@@ -31,6 +31,11 @@ inline constexpr uint32_t PoisonPattern = 0x7fed7fed;
 /// page_table are the first two. `data` is element 0.
 TensorView makeView(const TensorGeometry &shape, const void *data);
 
+/// Element `index` of the packed order of a tensor whose element 0 is at
+/// `data`.
+double loadElement(const TensorGeometry &shape, const void *data,
+                   int64_t index);
+
 class HostTensor {
 public:
   /// Bytes of poison before and after the tensor; a multiple of the alignment

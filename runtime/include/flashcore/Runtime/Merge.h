@@ -22,10 +22,22 @@
 
 namespace flashcore {
 
+/// A tensor that is merged, wherever it lies.
+struct MergeTensor {
+  std::vector<int64_t> sizes;
+  /// An element by its number in packed order; empty where there is no tensor.
+  std::function<double(int64_t)> load;
+
+  MergeTensor() = default;
+  /// Of a tensor that outlives this one; null for none.
+  MergeTensor(const HostTensor *tensor);
+  MergeTensor(const TensorGeometry &geometry, const void *data);
+};
+
 /// What is merged: outputs (parts, batch, heads, seqlen, columns), lses (parts,
-/// batch, heads, seqlen) and sinks (heads) or null.
+/// batch, heads, seqlen) and sinks (heads) or none.
 struct MergeInputs {
-  const HostTensor *outputs, *lses, *sinks;
+  MergeTensor outputs, lses, sinks;
 };
 
 /// O (batch, heads, seqlen, columns) and LSE (batch, heads, seqlen), packed.
