@@ -71,7 +71,7 @@ fi
 # others.
 tidy() {
   local found
-  found=$("$clang_tidy" --quiet --experimental-custom-checks -p "$1" "$2" 2>&1) && return
+  found=$("$clang_tidy" --quiet --experimental-custom-checks --checks="custom-*" -p "$1" "$2" 2>&1) && return
   grep -vE '^[0-9]+ warnings? (generated|treated)' <<<"$found"
   return 1
 }
