@@ -67,20 +67,6 @@ LogicalResult AttentionOp::verify() {
   return verifyResults();
 }
 
-/// The shape of an output follows from those of the inputs.
-static LogicalResult verifyOutput(AttentionOp op, StringRef name, Value value,
-                                  ArrayRef<int64_t> expected) {
-  if (!value)
-    return success();
-  auto shape = cast<ShapedType>(value.getType()).getShape();
-  for (auto [want, got] : llvm::zip_equal(expected, shape))
-    if (differ(want, got))
-      return op.emitOpError("expects ")
-             << name << " shape " << shapeString(expected) << ", but got "
-             << shapeString(shape);
-  return success();
-}
-
 LogicalResult AttentionOp::verifyShapes() {
   ShapedType q = getQueryType(), k = getKeyType(), v = getValueType();
   ShapedType o = getOutputType();
@@ -130,10 +116,10 @@ LogicalResult AttentionOp::verifyShapes() {
     return emitOpError("expects output shape ")
            << shapeString(expected) << ", but got "
            << shapeString(o.getShape());
-  if (failed(verifyOutput(*this, "output", getOutput(), expected)))
+  if (failed(verifyShape(*this, "output", getOutput(), expected)))
     return failure();
   // C5
-  return verifyOutput(*this, "lse", getLse(), rows);
+  return verifyShape(*this, "lse", getLse(), rows);
 }
 
 LogicalResult AttentionOp::verifyModifiers() {
@@ -265,12 +251,7 @@ LogicalResult AttentionOp::verifyScores() {
       getPageTable() ? ShapedType::kDynamic : getKeyType().getDimSize(Seqlen);
   int64_t expected[] = {q.getDimSize(Batch), q.getDimSize(Head),
                         q.getDimSize(Seqlen), keys};
-  ArrayRef<int64_t> shape = cast<ShapedType>(getScores().getType()).getShape();
-  for (auto [want, got] : llvm::zip_equal(expected, shape))
-    if (differ(want, got))
-      return emitOpError("expects scores shape ")
-             << shapeString(expected) << ", but got " << shapeString(shape);
-  return success();
+  return verifyShape(*this, "scores", getScores(), expected);
 }
 
 LogicalResult AttentionOp::verifyStrides() {

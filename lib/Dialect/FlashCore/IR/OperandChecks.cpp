@@ -25,6 +25,20 @@ std::string mlir::flashcore::shapeString(ArrayRef<int64_t> shape) {
   return text + ")";
 }
 
+LogicalResult mlir::flashcore::verifyShape(Operation *op, StringRef name,
+                                           Value value,
+                                           ArrayRef<int64_t> expected) {
+  if (!value)
+    return success();
+  ArrayRef<int64_t> shape = cast<ShapedType>(value.getType()).getShape();
+  for (auto [want, got] : llvm::zip_equal(expected, shape))
+    if (differ(want, got))
+      return op->emitOpError("expects ")
+             << name << " shape " << shapeString(expected) << ", but got "
+             << shapeString(shape);
+  return success();
+}
+
 /// Bytes from the first element to past the last, with the offset; nullopt when
 /// that is 2^63 or more. What is dynamic counts as least it can.
 static std::optional<int64_t> getSpanBytes(ShapedType type) {

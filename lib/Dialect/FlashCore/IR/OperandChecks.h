@@ -29,6 +29,10 @@ std::string extent(int64_t size);
 
 std::string shapeString(ArrayRef<int64_t> shape);
 
+/// That a value, which may be null, has no other than the expected extents.
+LogicalResult verifyShape(Operation *op, StringRef name, Value value,
+                          ArrayRef<int64_t> expected);
+
 /// That an operand spans less than 2^63 bytes from its first element to past
 /// its last, with the offset. What is dynamic counts as least it can.
 LogicalResult verifySpan(Operation *op, StringRef name, ShapedType type);

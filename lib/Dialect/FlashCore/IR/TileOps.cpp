@@ -106,17 +106,6 @@ static LogicalResult verifyTogether(Operation *op, StringRef first,
          << (hasFirst ? first : second);
 }
 
-static LogicalResult verifyShape(Operation *op, StringRef name, Value value,
-                                 ArrayRef<int64_t> expected) {
-  ArrayRef<int64_t> shape = cast<MemRefType>(value.getType()).getShape();
-  for (auto [want, got] : llvm::zip_equal(expected, shape))
-    if (differ(want, got))
-      return op->emitOpError("expects ")
-             << name << " shape " << shapeString(expected) << ", but got "
-             << shapeString(shape);
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // flashcore.attention_tile
 //===----------------------------------------------------------------------===//
@@ -163,7 +152,7 @@ LogicalResult AttentionTileOp::verify() {
     return emitOpError("expects lse with lse_rest, but got none");
   for (auto [name, numbers] : {std::pair<StringRef, Value>("lse", getLse()),
                                {"lse_rest", getLseRest()}})
-    if (numbers && failed(verifyShape(*this, name, numbers, rows)))
+    if (failed(verifyShape(*this, name, numbers, rows)))
       return failure();
   // T4
   if (failed(verifyLayouts(*this,

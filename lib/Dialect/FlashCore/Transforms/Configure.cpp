@@ -72,6 +72,17 @@ static LogicalResult checkOperand(AttentionOp op, const OperandInfo &row,
   return success();
 }
 
+LogicalResult mlir::flashcore::checkColumns(Operation *op, int64_t headDim,
+                                            int64_t headDimV) {
+  constexpr int64_t most = 256;
+  for (auto [name, dim] :
+       {std::pair("head_dim", headDim), {"head_dim_v", headDimV}})
+    if (dim > most)
+      return emitUnsupported(op) << "has " << name << " " << dim
+                                 << ", but this version lowers 1 to " << most;
+  return success();
+}
+
 LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   if (auto pair = findUnloweredPair(op))
     return emitUnsupported(op)
@@ -82,12 +93,8 @@ LogicalResult mlir::flashcore::checkLowerable(AttentionOp op) {
   for (auto [row, value] : listOperands(op))
     if (failed(checkOperand(op, row, value)))
       return failure();
-  for (auto [name, dim] : {std::pair("head_dim", op.getHeadDim()),
-                           {"head_dim_v", op.getHeadDimV()}})
-    if (dim > kMostColumns)
-      return emitUnsupported(op)
-             << "has " << name << " " << dim
-             << ", but this version lowers 1 to " << kMostColumns;
+  if (failed(checkColumns(op, op.getHeadDim(), op.getHeadDimV())))
+    return failure();
   if (!op.getScores())
     return success();
   AttentionProblem problem = AttentionProblem::get(op);

@@ -45,18 +45,6 @@ struct OnlineSoftmaxPass final
     return op->getAttrOfType<fcgpu::ScheduleAttr>(fcgpu::kScheduleAttrName);
   }
 
-  /// The columns that kernels are made for.
-  static LogicalResult checkColumns(TileOpInterface op,
-                                    const AttentionProblem &problem) {
-    for (auto [name, dim] : {std::pair("head_dim", problem.headDim),
-                             {"head_dim_v", problem.headDimV}})
-      if (dim > kMostColumns)
-        return emitUnsupported(op)
-               << "has " << name << " " << dim
-               << ", but this version lowers 1 to " << kMostColumns;
-    return success();
-  }
-
   /// Rows are in global memory, or a view of pages there.
   static LogicalResult checkMemory(TileOpInterface op) {
     for (auto [name, value] :
@@ -103,7 +91,8 @@ struct OnlineSoftmaxPass final
       return op->emitOpError(
           "has row_max checked, but stands in no scf.forall, "
           "which its block could walk again");
-    if (failed(checkColumns(op, problem)) || failed(checkMemory(op)))
+    if (failed(checkColumns(op, problem.headDim, problem.headDimV)) ||
+        failed(checkMemory(op)))
       return failure();
     return checkRegions(op);
   }

@@ -19,8 +19,8 @@ namespace mlir::flashcore {
 /// slopes, a page table, a head_dim, ...), by name.
 LogicalResult checkLowerable(AttentionOp op);
 
-/// The largest head_dim and head_dim_v that kernels are made for.
-inline constexpr int64_t kMostColumns = 256;
+/// Reports at `op`, an attention or a tile, columns that no kernel is made for.
+LogicalResult checkColumns(Operation *op, int64_t headDim, int64_t headDimV);
 
 /// Begins such an error.
 InFlightDiagnostic emitUnsupported(Operation *op);
