@@ -5,8 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Names come from functions, which a user wrote, and not from kernels, which
-// may be shared. The pipeline leaves one launch of a first kernel for each
-// attention, where it stood; so it does for each merge.
+// may be shared. The pipeline leaves launches where the ops stood.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +13,7 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelOpInterface.h"
+#include "flashcore/Target/Bundle.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -45,20 +45,29 @@ static std::string getName(Operation *function, size_t number, size_t count) {
   return getName(function) + (count == 1 ? "" : "." + std::to_string(number));
 }
 
-FailureOr<std::vector<std::string>>
-mlir::flashcore::nameAttentions(ModuleOp module) {
-  std::vector<std::string> names;
-  std::set<std::string> known;
-  for (auto &[function, attentions] : groupByFunction(module))
-    for (auto [number, attention] : llvm::enumerate(attentions)) {
-      names.push_back(getName(function, number, attentions.size()));
-      if (!known.insert(names.back()).second)
-        return attention->emitError("expects attentions to have names of their "
-                                    "own, but two are called '")
-                   << names.back() << "'; rename a function",
-               failure();
+std::vector<CompiledOps> mlir::flashcore::findCompiledOps(ModuleOp module) {
+  std::vector<CompiledOps> result;
+  for (auto &[function, ops] : groupByFunction(module)) {
+    bool isTogether = !findProgram(function).empty();
+    for (auto [number, op] : llvm::enumerate(ops)) {
+      if (number == 0 || !isTogether)
+        result.push_back(
+            {getName(function, number, isTogether ? 1 : ops.size()), {}});
+      result.back().ops.push_back(op);
     }
-  return names;
+  }
+  return result;
+}
+
+LogicalResult mlir::flashcore::checkNames(ArrayRef<CompiledOps> all) {
+  std::set<std::string> known;
+  for (const CompiledOps &each : all)
+    if (!known.insert(each.name).second)
+      return each.ops.front()->emitError(
+                 "expects attentions to have names of their own, but two are "
+                 "called '")
+             << each.name << "'; rename a function";
+  return success();
 }
 
 LogicalResult mlir::flashcore::keepFunctionOf(StringRef name, ModuleOp module) {
@@ -73,11 +82,13 @@ LogicalResult mlir::flashcore::keepFunctionOf(StringRef name, ModuleOp module) {
   };
   const auto *found = llvm::find_if(groups, isHere);
   if (found == groups.end()) {
-    FailureOr<std::vector<std::string>> names = nameAttentions(module);
-    if (failed(names))
+    std::vector<CompiledOps> all = findCompiledOps(module);
+    if (failed(checkNames(all)))
       return failure();
+    auto names =
+        llvm::map_range(all, [](const CompiledOps &each) { return each.name; });
     return module.emitError("expects --function to be one of ")
-           << llvm::join(*names, ", ") << ", but got '" << name << "'";
+           << llvm::join(names, ", ") << ", but got '" << name << "'";
   }
   Operation *kept = found->first;
   for (auto &[function, attentions] : groups) {
@@ -94,24 +105,36 @@ LogicalResult mlir::flashcore::keepFunctionOf(StringRef name, ModuleOp module) {
   return success();
 }
 
+void mlir::flashcore::keepOpOfProgram(StringRef name, ModuleOp module) {
+  for (auto &[function, ops] : groupByFunction(module)) {
+    if (findProgram(function).empty() || name == getName(function))
+      continue;
+    for (size_t number = 0; number < ops.size(); ++number)
+      if (name != getName(function, number, ops.size()))
+        ops[number]->erase();
+  }
+}
+
 std::vector<gpu::GPUModuleOp> mlir::flashcore::findKernels(ModuleOp module) {
   std::vector<gpu::GPUModuleOp> kernels;
+  // Of a program with several ops there is one launch of each, and more.
+  DenseSet<Operation *> seen;
   module.walk([&](gpu::LaunchFuncOp launch) {
     Operation *kernel =
         SymbolTable::lookupNearestSymbolFrom(launch, launch.getKernelAttr());
-    auto description =
-        kernel ? kernel->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName)
+    auto module =
+        kernel ? kernel->getParentOfType<gpu::GPUModuleOp>() : nullptr;
+    auto program =
+        module ? module->getAttrOfType<DictionaryAttr>(fcgpu::kProgramAttrName)
                : DictionaryAttr();
-    // That of a second kernel says nothing of the tensors, and where calls of
-    // few queries have kernels of their own, those of others stand beside them.
-    if (!description || !description.contains("tensors"))
+    SmallVector<DictionaryAttr> ops = getProgramOps(program);
+    if (ops.empty())
       return;
-    auto module = kernel->getParentOfType<gpu::GPUModuleOp>();
-    auto first = llvm::find_if(module.getOps(), [](Operation &op) {
-      auto each = op.getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName);
-      return each && each.contains("tensors");
-    });
-    if (&*first == kernel)
+    bool isFirst = ops.size() == 1
+                       ? SymbolTable::getSymbolName(kernel).getValue() ==
+                             getMainKernel(program, 0)
+                       : seen.insert(module).second;
+    if (isFirst)
       kernels.push_back(module);
   });
   return kernels;

@@ -12,6 +12,7 @@
 
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/Attentions.h"
+#include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
 #include "flashcore/InitAll.h"
 #include "flashcore/Pipelines/Pipelines.h"
@@ -35,7 +36,7 @@ public:
 
 private:
   LogicalResult prepare(ModuleOp module);
-  LogicalResult selectAttentions(ModuleOp module);
+  LogicalResult selectPrograms(ModuleOp module);
   ConfigurePassOptions getSchedule(StringRef chip) const;
   LogicalResult compileFor(StringRef chip, ModuleOp module,
                            TimingScope &timing);
@@ -57,7 +58,7 @@ private:
   const CompileRequest &request;
   TimingScope untimed;
   TimingScope &timing;
-  /// All attentions of the functions that are compiled, wanted or not.
+  /// Of all programs of the functions that are compiled, wanted or not.
   std::vector<std::string> names;
   Compilation result;
 };
@@ -125,23 +126,34 @@ LogicalResult Compiler::prepare(ModuleOp module) {
     return failure();
   look();
   if (!hasTensors)
-    return selectAttentions(module);
+    return selectPrograms(module);
   TimingScope step = timing.nest("Bufferization");
   PassManager pm(module.getContext());
   buildBufferizePipeline(pm);
   if (failed(run(pm, module)))
     return failure();
-  return selectAttentions(module);
+  return selectPrograms(module);
 }
 
-LogicalResult Compiler::selectAttentions(ModuleOp module) {
-  FailureOr<std::vector<std::string>> all = nameAttentions(module);
-  if (failed(all))
+LogicalResult Compiler::selectPrograms(ModuleOp module) {
+  if (failed(checkNames(findCompiledOps(module))))
     return failure();
-  names = std::move(*all);
-  for (const std::string &name : names)
-    if (isSelected(name))
-      result.attentions.push_back({name, {}, {}});
+  bool isFound = false;
+  for (const CompiledOps &program : findCompiledOps(module))
+    isFound |= isSelected(program.name);
+  // One op of several that would be one program.
+  if (!isFound)
+    keepOpOfProgram(request.function, module);
+  for (const CompiledOps &program : findCompiledOps(module)) {
+    names.push_back(isFound ? program.name : request.function);
+    if (!isSelected(names.back()))
+      continue;
+    CompiledAttention &compiled =
+        result.attentions.emplace_back(CompiledAttention{names.back(), {}, {}});
+    for (size_t number = 0; number < program.ops.size(); ++number)
+      compiled.ops.push_back(
+          {isFound ? program.getNameOf(number) : request.function, {}});
+  }
   if (result.attentions.empty())
     return module.emitError(
         "holds no flashcore.attention or flashcore.merge whose result is used");
@@ -179,15 +191,21 @@ LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
       return failure();
     if (phase.number != 1)
       continue;
-    size_t next = 0, number = 0;
-    module.walk([&](Operation *op) {
-      if (!isCompiled(op) || !isSelected(names[number++]))
-        return;
-      CompiledAttention &compiled = result.attentions[next++];
-      // Of a merge nothing is chosen.
-      if (isa<AttentionOp>(op))
-        compiled.explanations.push_back(std::move(explanations[op]));
-    });
+    auto compiled = result.attentions.begin();
+    for (auto [name, program] :
+         llvm::zip_equal(names, findCompiledOps(module))) {
+      if (!isSelected(name))
+        continue;
+      for (auto [number, op] : llvm::enumerate(program.ops)) {
+        auto explanation = explanations.find(op);
+        if (explanation == explanations.end())
+          continue; // of other ops nothing is chosen
+        explanation->second.op = number;
+        compiled->ops[number].explanations.push_back(
+            std::move(explanation->second));
+      }
+      ++compiled;
+    }
   }
   return success();
 }
@@ -197,6 +215,8 @@ FailureOr<BundleVariant> Compiler::emitVariant(gpu::GPUModuleOp module,
                                                TimingScope &timing) {
   BundleVariant variant;
   variant.chip = chip.str();
+  variant.program =
+      module->getAttrOfType<DictionaryAttr>(fcgpu::kProgramAttrName);
   variant.kernels = getBundleKernels(module);
   auto ptx = emitPTX(module, chip, PTXStage::PTX, timing.nest("PTX"));
   if (failed(ptx))
@@ -346,29 +366,28 @@ void mlir::flashcore::explain(llvm::raw_ostream &os,
                               const Compilation &compilation, size_t attention,
                               size_t chip) {
   const CompiledAttention &compiled = compilation.attentions[attention];
-  if (compiled.explanations.empty())
-    return;
-  bool areMany = compilation.attentions.size() > 1;
-  print(os, compiled.explanations[chip],
-        areMany ? StringRef(compiled.name) : StringRef(),
-        *lookupTarget(compilation.chips[chip]),
-        compilation.getVariant(attention, chip));
+  bool areMany = compilation.attentions.size() > 1 || compiled.ops.size() > 1;
+  for (const CompiledOp &op : compiled.ops)
+    if (!op.explanations.empty())
+      print(os, op.explanations[chip],
+            areMany ? StringRef(op.name) : StringRef(),
+            *lookupTarget(compilation.chips[chip]),
+            compilation.getVariant(attention, chip));
 }
 
 std::string mlir::flashcore::makeReport(const Compilation &compilation) {
   llvm::json::Array described, merges;
   for (auto [number, attention] : llvm::enumerate(compilation.attentions)) {
-    for (auto [chip, explanation] : llvm::enumerate(attention.explanations))
-      described.push_back(toJSON(explanation, attention.name,
-                                 *lookupTarget(compilation.chips[chip]),
-                                 compilation.getVariant(number, chip)));
-    for (const BundleVariant &variant : attention.variants) {
-      if (isAttention(variant.kernels))
-        continue;
-      llvm::json::Object merge = describeMerge(variant);
-      merge["name"] = llvm::json::fixUTF8(attention.name);
-      merges.push_back(std::move(merge));
-    }
+    for (const CompiledOp &op : attention.ops)
+      for (auto [chip, explanation] : llvm::enumerate(op.explanations))
+        described.push_back(toJSON(explanation, op.name,
+                                   *lookupTarget(compilation.chips[chip]),
+                                   compilation.getVariant(number, chip)));
+    for (const BundleVariant &variant : attention.variants)
+      if (std::optional<llvm::json::Object> merge = describeMerge(variant)) {
+        (*merge)["name"] = llvm::json::fixUTF8(attention.name);
+        merges.push_back(std::move(*merge));
+      }
   }
   llvm::json::Object document{{"compiler", getVersion()},
                               {"attentions", std::move(described)}};

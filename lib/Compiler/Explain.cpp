@@ -45,12 +45,14 @@ static const Cubin *getCubin(const BundleVariant *variant) {
 /// What ptxas says of the kernel of the attention; of three kernels the most
 /// that one of them takes.
 static KernelResources getResources(const BundleVariant &variant,
-                                    const ScheduleChoice &choice) {
+                                    const Explanation &explanation) {
   const Cubin &cubin = variant.cubins.front();
   KernelResources most =
-      cubin.kernels.lookup(getMainKernel(variant.kernels).name);
-  if (choice.isUnfused())
+      cubin.kernels.lookup(getMainKernel(variant.program, explanation.op));
+  if (explanation.report.decision.choice.isUnfused())
     for (const BundleKernel &kernel : variant.kernels) {
+      if (kernel.op != explanation.op)
+        continue;
       KernelResources used = cubin.kernels.lookup(kernel.name);
       most.registers = std::max(most.registers, used.registers);
       most.spillStores = std::max(most.spillStores, used.spillStores);
@@ -127,7 +129,7 @@ std::string mlir::flashcore::explainSpills(const Explanation &explanation,
   const AttentionProblem &problem = explanation.problem;
   const ScheduleChoice &choice = explanation.report.decision.choice;
   bool isKnown = getCubin(variant) != nullptr;
-  if (isKnown ? getResources(*variant, choice).spillStores == 0
+  if (isKnown ? getResources(*variant, explanation).spillStores == 0
               : !mustSpill(problem, choice))
     return {};
   std::string cost = isKnown ? "to local memory, which costs time: "
@@ -183,7 +185,7 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
                                target.sharedMemoryPerBlock)
                      .str());
   if (const Cubin *cubin = getCubin(variant)) {
-    KernelResources used = getResources(*variant, choice);
+    KernelResources used = getResources(*variant, explanation);
     line("registers",
          llvm::formatv("{0} a thread, {1} bytes spilled ({2})", used.registers,
                        used.spillStores, cubin->assembler)
@@ -249,9 +251,11 @@ static json::Object toJSON(const ScheduleChoice &choice) {
 }
 
 /// As in the manifest; without a cubin resources are null.
-static json::Array describeKernels(const BundleVariant &variant) {
+static json::Array describeKernels(const BundleVariant &variant, unsigned op) {
   json::Array result;
   for (const BundleKernel &kernel : variant.kernels) {
+    if (kernel.op != op)
+      continue;
     json::Value resources = nullptr;
     if (const Cubin *cubin = getCubin(&variant)) {
       KernelResources used = cubin->kernels.lookup(kernel.name);
@@ -284,9 +288,9 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
     blocks = grid->first;
   if (const Cubin *cubin = getCubin(variant)) {
     assembler = cubin->assembler;
-    Occupancy found =
-        getOccupancy(target, choice.getAllWarps(),
-                     getResources(*variant, choice).registers, sharedBytes);
+    Occupancy found = getOccupancy(
+        target, choice.getAllWarps(),
+        getResources(*variant, explanation).registers, sharedBytes);
     occupancy =
         json::Object{{"blocks_per_sm", found.blocks},
                      {"warps_per_sm", found.blocks * choice.getAllWarps()},
@@ -309,5 +313,6 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
       {"occupancy", std::move(occupancy)},
       {"limiter", predictLimiter(problem, target, choice)},
       {"assembler", std::move(assembler)},
-      {"kernels", variant ? describeKernels(*variant) : json::Array()}};
+      {"kernels",
+       variant ? describeKernels(*variant, explanation.op) : json::Array()}};
 }

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns the `fcgpu.kernel` dictionary into the manifest, and writes the files
+// Turns the `fcgpu.program` dictionary into the manifest, and writes the files
 // into a temporary sibling that is renamed at the end.
 //
 //===----------------------------------------------------------------------===//
@@ -105,68 +105,115 @@ static json::Object describeKernel(const BundleKernel &kernel) {
   return result;
 }
 
-/// What is the same for all schedules of an op.
-static json::Object describeOp(ArrayRef<BundleKernel> kernels) {
-  DictionaryAttr op = getMainKernel(kernels).description;
-  return json::Object{
-      {"version", kBundleVersion},
-      {"ops",
-       json::Array{json::Object{{"op", toJSON(op.get("op"))},
-                                {"attributes", toJSON(op.get("attributes"))}}}},
-      {"sizes", toJSON(op.get("sizes"))},
-      {"tensors", toJSON(op.get("tensors"))}};
+/// What is the same for all schedules.
+static json::Object describeProgram(DictionaryAttr program) {
+  json::Array ops;
+  for (DictionaryAttr op : getProgramOps(program)) {
+    json::Object described = *toJSON(op).getAsObject();
+    for (llvm::StringRef key : {"kernel", "values"})
+      described.erase(key);
+    ops.push_back(std::move(described));
+  }
+  json::Object result{{"version", kBundleVersion}, {"ops", std::move(ops)}};
+  for (llvm::StringRef key : {"sizes", "tensors", "intermediates", "views"})
+    if (Attribute value = program.get(key))
+      result[key] = toJSON(value);
+  return result;
 }
 
-/// What it takes to launch the kernels of an op, in whatever file they are.
-static json::Object describeLaunch(ArrayRef<BundleKernel> bundleKernels) {
-  json::Array kernels, workspace, values;
-  for (const BundleKernel &kernel : bundleKernels) {
-    DictionaryAttr description = kernel.description;
+/// What it takes to launch the kernels, in whatever file they are.
+static json::Object describeLaunch(DictionaryAttr program,
+                                   ArrayRef<BundleKernel> bundleKernels) {
+  json::Array kernels;
+  for (const BundleKernel &kernel : bundleKernels)
     kernels.push_back(describeKernel(kernel));
-    if (auto terms = description.getAs<ArrayAttr>("workspace"))
-      for (Attribute bytes : terms) {
-        json::Object term{{"bytes", toJSON(bytes)}};
-        if (Attribute when = description.get("when"))
-          term["when"] = toJSON(when);
-        workspace.push_back(std::move(term));
-      }
-    if (auto numbers = description.getAs<ArrayAttr>("values"))
-      for (Attribute number : numbers)
-        values.push_back(toJSON(number));
-  }
-  return json::Object{{"values", std::move(values)},
-                      {"workspace", std::move(workspace)},
+  auto list = [&](llvm::StringRef key) -> json::Value {
+    Attribute value = program.get(key);
+    return value ? toJSON(value) : json::Value(json::Array());
+  };
+  return json::Object{{"values", list("values")},
+                      {"workspace", list("workspace")},
                       {"kernels", std::move(kernels)}};
 }
 
-const BundleKernel &
-mlir::flashcore::getMainKernel(ArrayRef<BundleKernel> kernels) {
-  const auto *main = llvm::find_if(kernels, [](const BundleKernel &kernel) {
-    return kernel.description.contains("tensors");
-  });
-  return main == kernels.end() ? kernels.front() : *main;
+SmallVector<DictionaryAttr>
+mlir::flashcore::getProgramOps(DictionaryAttr program) {
+  auto ops = program ? program.getAs<ArrayAttr>("ops") : ArrayAttr();
+  if (!ops)
+    return {};
+  return llvm::to_vector(ops.getAsRange<DictionaryAttr>());
+}
+
+StringRef mlir::flashcore::getMainKernel(DictionaryAttr program, unsigned op) {
+  return getProgramOps(program)[op].getAs<StringAttr>("kernel").getValue();
+}
+
+/// The name that a program gives a tensor of an op.
+static Attribute renameTensor(Attribute name, DictionaryAttr op) {
+  if (auto operands = op.getAs<ArrayAttr>("operands"))
+    for (auto operand : operands.getAsRange<DictionaryAttr>())
+      if (operand.get("name") == name)
+        return operand.get("tensor");
+  return name; // of the only op, or the workspace
+}
+
+/// The same of a size, or of what host code computes.
+static Attribute renameSize(Attribute name, DictionaryAttr op) {
+  for (llvm::StringRef map : {"sizes", "values"})
+    if (auto names = op.getAs<DictionaryAttr>(map))
+      if (Attribute renamed = names.get(cast<StringAttr>(name)))
+        return renamed;
+  return name;
+}
+
+/// The arguments of a kernel of `op` in the names of its program.
+static ArrayAttr renameArguments(ArrayAttr arguments, DictionaryAttr op) {
+  SmallVector<Attribute> renamed;
+  for (auto argument : arguments.getAsRange<DictionaryAttr>()) {
+    NamedAttrList entry(argument);
+    for (llvm::StringRef key : {"tensor", "copy_of"})
+      if (Attribute name = entry.get(key))
+        entry.set(key, renameTensor(name, op));
+    if (Attribute name = entry.get("dim"))
+      entry.set("dim", renameSize(name, op));
+    renamed.push_back(entry.getDictionary(arguments.getContext()));
+  }
+  return ArrayAttr::get(arguments.getContext(), renamed);
 }
 
 SmallVector<BundleKernel>
 mlir::flashcore::getBundleKernels(gpu::GPUModuleOp module) {
+  auto program = module->getAttrOfType<DictionaryAttr>(fcgpu::kProgramAttrName);
+  auto launches = program ? program.getAs<ArrayAttr>("launches") : ArrayAttr();
   SmallVector<BundleKernel> kernels;
-  module.walk([&](Operation *op) {
-    if (auto kernel = op->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName))
-      kernels.push_back({SymbolTable::getSymbolName(op).str(), kernel});
-  });
+  if (!launches)
+    return kernels;
+  SmallVector<DictionaryAttr> ops = getProgramOps(program);
+  for (auto launch : launches.getAsRange<DictionaryAttr>()) {
+    auto name = launch.getAs<StringAttr>("kernel");
+    auto op = static_cast<unsigned>(launch.getAs<IntegerAttr>("op").getInt());
+    NamedAttrList description(
+        SymbolTable::lookupSymbolIn(module, name)
+            ->getAttrOfType<DictionaryAttr>(fcgpu::kKernelAttrName));
+    description.set(
+        "arguments",
+        renameArguments(cast<ArrayAttr>(description.get("arguments")),
+                        ops[op]));
+    for (llvm::StringRef key : {"grid", "when"})
+      if (Attribute value = launch.get(key))
+        description.set(key, value);
+    kernels.push_back({name.getValue().str(),
+                       description.getDictionary(module.getContext()), op});
+  }
   return kernels;
 }
 
-bool mlir::flashcore::isAttention(ArrayRef<BundleKernel> kernels) {
-  auto op = getMainKernel(kernels).description.getAs<StringAttr>("op");
-  return op && op.getValue() == "attention";
-}
-
-std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
-  if (kernels.empty() || !getMainKernel(kernels).description.contains("op"))
+std::string mlir::flashcore::getLaunchComment(DictionaryAttr program,
+                                              ArrayRef<BundleKernel> kernels) {
+  if (kernels.empty())
     return {};
-  json::Object launch = describeOp(kernels);
-  for (auto &[key, value] : describeLaunch(kernels))
+  json::Object launch = describeProgram(program);
+  for (auto &[key, value] : describeLaunch(program, kernels))
     launch[key] = std::move(value);
   CNumbers numbers;
   // A line: JSON escapes the line ends of names.
@@ -174,12 +221,16 @@ std::string mlir::flashcore::getLaunchComment(ArrayRef<BundleKernel> kernels) {
                        json::Value(std::move(launch)));
 }
 
-json::Object mlir::flashcore::describeMerge(const BundleVariant &variant) {
-  const BundleKernel &kernel = variant.kernels.front();
+std::optional<json::Object>
+mlir::flashcore::describeMerge(const BundleVariant &variant) {
+  SmallVector<DictionaryAttr> ops = getProgramOps(variant.program);
+  if (ops.size() != 1 ||
+      ops.front().getAs<StringAttr>("op").getValue() != "merge")
+    return std::nullopt;
   return json::Object{{"chip", variant.chip},
-                      {"kernel", describeKernel(kernel)},
-                      {"sizes", toJSON(kernel.description.get("sizes"))},
-                      {"tensors", toJSON(kernel.description.get("tensors"))}};
+                      {"kernel", describeKernel(variant.kernels.front())},
+                      {"sizes", toJSON(variant.program.get("sizes"))},
+                      {"tensors", toJSON(variant.program.get("tensors"))}};
 }
 
 /// Each PTX file has the name of its chip where there are several.
@@ -211,7 +262,7 @@ static json::Value describeVariant(ArrayRef<BundleVariant> variants,
   json::Value assembler = nullptr;
   if (!variant.cubins.empty())
     assembler = variant.cubins.front().assembler;
-  json::Object result = describeLaunch(variant.kernels);
+  json::Object result = describeLaunch(variant.program, variant.kernels);
   result["chip"] = variant.chip;
   result["assembler"] = std::move(assembler);
   result["ptx"] = describeFile(getPTXName(variants, variant), variant.ptx);
@@ -227,7 +278,7 @@ static json::Value buildManifest(ArrayRef<BundleVariant> variants) {
   json::Array described;
   for (const BundleVariant &variant : variants)
     described.push_back(describeVariant(variants, variant));
-  json::Object manifest = describeOp(variants.front().kernels);
+  json::Object manifest = describeProgram(variants.front().program);
   manifest["format"] = kBundleFormat;
   manifest["compiler"] =
       "flashcore " FLASHCORE_VERSION ", LLVM " LLVM_VERSION_STRING;

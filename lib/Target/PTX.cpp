@@ -152,8 +152,8 @@ bool mlir::flashcore::isWorthRunning(llvm::StringRef pass,
   return true;
 }
 
-bool mlir::flashcore::seesOneKey(DictionaryAttr kernel) {
-  auto attributes = kernel.getAs<DictionaryAttr>("attributes");
+bool mlir::flashcore::seesOneKey(DictionaryAttr op) {
+  auto attributes = op.getAs<DictionaryAttr>("attributes");
   if (!attributes)
     return false;
   auto isZero = [&](StringRef name) {
@@ -265,11 +265,10 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
     return text;
   }
   step = timing.nest("NVPTX backend");
-  SmallVector<BundleKernel> kernels = getBundleKernels(gpuModule);
+  auto program =
+      gpuModule->getAttrOfType<DictionaryAttr>(fcgpu::kProgramAttrName);
   BackendGate gate({llvm::any_of(*module, isKernelOfDynamicSizes),
-                    llvm::any_of(kernels, [](const BundleKernel &kernel) {
-                      return seesOneKey(kernel.description);
-                    })});
+                    llvm::any_of(getProgramOps(program), seesOneKey)});
   context.setOptPassGate(gate);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
@@ -280,5 +279,6 @@ FailureOr<std::string> mlir::flashcore::emitPTX(gpu::GPUModuleOp gpuModule,
   codegen.run(*module);
   if (context.getDiagHandlerPtr()->HasErrors)
     return failure();
-  return getLaunchComment(kernels) + std::string(text);
+  return getLaunchComment(program, getBundleKernels(gpuModule)) +
+         std::string(text);
 }

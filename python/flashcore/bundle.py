@@ -378,13 +378,31 @@ class Bundle:
 
     @property
     def op(self) -> str:
-        """What the kernels compute: "attention"."""
-        return str(self.manifest["ops"][0]["op"])
+        """What the kernels compute: "attention" or "merge", or "program", which is the
+        several :attr:`ops` of a function."""
+        ops = self.ops
+        return ops[0] if len(ops) == 1 else "program"
+
+    @property
+    def ops(self) -> Tuple[str, ...]:
+        """What runs in one call, in order."""
+        return tuple(str(op["op"]) for op in self.manifest["ops"])
 
     @property
     def attention(self) -> Mapping[str, Any]:
-        """Scale, mask and softcap; ``dims`` has the sizes, None where they are open."""
-        return {**self.manifest["ops"][0]["attributes"], "dims": self.manifest["sizes"]}
+        """Scale, mask and softcap; ``dims`` has the sizes, None where they are open. Of a
+        program the sizes alone."""
+        ops = self.manifest["ops"]
+        attributes = ops[0]["attributes"] if len(ops) == 1 else {}
+        return {**attributes, "dims": self.manifest["sizes"]}
+
+    def _expect_one_op(self) -> None:
+        """Views and intermediates are placed by the runtime alone."""
+        if len(self.ops) > 1:
+            raise BundleError(
+                f"'{self.path}' is a program of {', '.join(self.ops)}, whose launches only "
+                "the runtime plans: run it with flashcore.Device.load or flashcore-run"
+            )
 
     @property
     def tensors(self) -> Dict[str, Tensor]:
@@ -421,6 +439,7 @@ class Bundle:
 
     def emulator_copies(self, sizes: Sizes, fill: str) -> Dict[str, str]:
         """The ``--arg`` of flashcore-emu for each copy in the workspace, as a buffer of its own."""
+        self._expect_one_op()
         copies = {}
         for argument in (each for kernel in self.kernels for each in kernel.arguments):
             if not argument.copy_of:
@@ -432,6 +451,7 @@ class Bundle:
         return copies
 
     def workspace_bytes(self, sizes: Sizes) -> int:
+        self._expect_one_op()
         return sum(
             evaluate(term["bytes"], sizes)
             for term in self._variant["workspace"]
@@ -450,6 +470,7 @@ class Bundle:
         layouts: of tensors whose strides the bundle does not fix; dense by default.
         multiprocessors: of the device; without, persistent kernels get whole grids.
         """
+        self._expect_one_op()
         tensors = self.tensors
         places = {
             name: layouts.get(name) or tensor.layout(sizes) for name, tensor in tensors.items()

@@ -35,6 +35,10 @@ static constexpr std::string_view notABundle =
     "expects a bundle directory, as 'flashcore-compile --emit=bundle' writes "
     "it";
 
+static constexpr std::string_view remedy =
+    "the file is damaged or was written by another version: compile the bundle "
+    "again with this version's flashcore-compile";
+
 /// Far more than any bundle has.
 static constexpr int64_t maxManifestBytes = 1 << 26, maxCodeBytes = 1 << 30;
 
@@ -50,7 +54,8 @@ static std::string readFileName(Field field) {
 static const Op &readOp(Field field) {
   std::vector<std::pair<std::string_view, const Op *>> choices;
   for (const Op &op : getOps())
-    choices.emplace_back(op.name, &op);
+    if (op.read)
+      choices.emplace_back(op.name, &op);
   return *readChoice<const Op *>(field, choices);
 }
 
@@ -61,9 +66,7 @@ class BundleLoader {
 public:
   BundleLoader(const std::filesystem::path &directory, const OpenFile &folder)
       : folder(folder),
-        reader((directory / manifestName).string(),
-               "the file is damaged or was written by another version: compile "
-               "the bundle again with this version's flashcore-compile") {
+        reader((directory / manifestName).string(), std::string(remedy)) {
     bundle.directory = directory;
   }
 
@@ -71,6 +74,8 @@ public:
 
 private:
   void readManifest(Field root);
+  void readOps(ProgramReader &program, Field root);
+  ProgramPart readPart(Field field);
   CodeImage readImage(Field field, std::optional<Chip> chip);
   void readVariant(Field field);
   void checkArguments(const KernelSpec &kernel, Field field);
@@ -100,7 +105,7 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
   if (!reader.ok())
     return image;
 
-  constexpr std::string_view remedy =
+  constexpr std::string_view remedyOfImage =
       "the file was changed or not copied completely: copy or compile the "
       "bundle again";
   std::string path = (bundle.directory / image.file).string();
@@ -109,7 +114,7 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
     file = Status::error(path + ": expects " + std::to_string(bytes) +
                          " bytes, as manifest.json says, but got " +
                          std::to_string(file->info().st_size))
-               .note(remedy);
+               .note(remedyOfImage);
   StatusOr<std::string> contents =
       file.ok() ? file->read(bytes) : StatusOr<std::string>(file.status());
   if (!contents.ok()) {
@@ -121,7 +126,7 @@ CodeImage BundleLoader::readImage(Field field, std::optional<Chip> chip) {
     reader.fail(Status::error(path + ": expects the FNV-1a checksum " + digits +
                               ", as manifest.json says, but got " +
                               toHex(actual))
-                    .note(remedy));
+                    .note(remedyOfImage));
   return image;
 }
 
@@ -238,11 +243,13 @@ void BundleLoader::checkLaunchComment(const std::vector<Field> &kernels) {
   JsonReader comment(file, "compile the bundle again");
   std::string where =
       ", as in the launch that " + bundle.ptx.file + " describes";
+  std::vector<bool> isCompared(kernels.size(), false);
   for (Field described : comment.root(*document)["kernels"].elements()) {
     std::string name = described["name"].string();
     for (size_t i = 0; i < kernels.size(); ++i) {
-      if (bundle.kernels[i].name != name)
+      if (bundle.kernels[i].name != name || isCompared[i])
         continue;
+      isCompared[i] = true;
       std::vector<Field> expected = described["arguments"].elements();
       std::vector<Field> arguments = kernels[i]["arguments"].elements();
       if (expected.size() != arguments.size())
@@ -251,6 +258,7 @@ void BundleLoader::checkLaunchComment(const std::vector<Field> &kernels) {
                                               " elements" + where);
       for (size_t j = 0; j < arguments.size(); ++j)
         compareArgument(arguments[j], expected[j], where);
+      break; // another launch of it is compared with the next one
     }
   }
   if (!comment.ok())
@@ -268,23 +276,13 @@ void BundleLoader::readManifest(Field root) {
   if (!reader.ok())
     return;
   expectOnly(root, {"format", "version", "compiler", "ops", "sizes", "tensors",
-                    "variants"});
+                    "intermediates", "views", "variants"});
   bundle.compiler = readText(root["compiler"]);
   ProgramReader program(reader, bundle);
   program.readSizes(root["sizes"]);
-  std::vector<Field> ops = root["ops"].elements();
-  if (reader.ok() && ops.size() != 1)
-    root["ops"].refuse("an array of 1 element");
+  readOps(program, root);
   if (!reader.ok())
     return;
-  expectOnly(ops.front(), {"op", "attributes"});
-  const Op &op = readOp(ops.front()["op"]);
-  bundle.op = op.name;
-  if (reader.ok())
-    op.read(bundle, reader, ops.front()["attributes"], root);
-  program.readTensors(root["tensors"]);
-  if (reader.ok())
-    op.check(bundle, reader, ops.front()["attributes"], root);
   const Bundle shared = bundle;
   for (Field variant : root["variants"].elements()) {
     bundle = shared;
@@ -293,6 +291,100 @@ void BundleLoader::readManifest(Field root) {
   }
   if (variants.empty())
     root["variants"].refuse("an array of at least one variant");
+}
+
+/// What the kernels compute, and its tensors.
+void BundleLoader::readOps(ProgramReader &program, Field root) {
+  std::vector<Field> ops = root["ops"].elements();
+  if (reader.ok() && ops.empty())
+    root["ops"].refuse("an array of at least 1 element");
+  if (!reader.ok())
+    return;
+  if (ops.size() > 1) {
+    bundle.op = ProgramOpName;
+    program.readTensors(root["tensors"]);
+    program.readDerived(root);
+    for (Field op : ops)
+      if (reader.ok())
+        bundle.parts.push_back(readPart(op));
+    return;
+  }
+  expectOnly(ops.front(), {"op", "attributes"});
+  for (const char *key : {"intermediates", "views"})
+    if (root.has(key))
+      return root.refuseKey(key);
+  const Op &op = readOp(ops.front()["op"]);
+  bundle.op = op.name;
+  if (reader.ok())
+    op.read(bundle, reader, ops.front()["attributes"], root);
+  program.readTensors(root["tensors"]);
+  if (reader.ok())
+    op.check(bundle, reader, ops.front()["attributes"], root);
+}
+
+/// A tensor of an op: that of the program under another name, with the op's
+/// names of its axes.
+static json describeOperand(const TensorSpec &tensor, Field operand) {
+  json numbers = json::array(), axes = json::array();
+  for (const std::optional<int64_t> &stride : tensor.strides)
+    numbers.push_back(stride ? json(*stride) : json());
+  for (Field axis : operand["axes"].elements())
+    axes.push_back(axis.string());
+  return {{"name", operand["name"].string()},
+          {"role", operand["role"].string()},
+          {"dtype", stringify(tensor.dtype)},
+          {"axes", axes},
+          {"strides", numbers},
+          {"offset", tensor.offset ? json(*tensor.offset) : json()},
+          {"alignment", tensor.alignment}};
+}
+
+/// An op of several, read as if it were in a bundle of its own.
+ProgramPart BundleLoader::readPart(Field field) {
+  expectOnly(field, {"op", "attributes", "operands", "sizes"});
+  ProgramPart part;
+  Bundle alone;
+  const Op &op = readOp(field["op"]);
+  alone.op = op.name;
+  json document = {{"attributes", field["attributes"].raw()},
+                   {"sizes", json::object()},
+                   {"tensors", json::array()}};
+  for (const std::string &name : field["sizes"].keys()) {
+    std::string size = field["sizes"][name].string();
+    auto known = bundle.sizes.find(size);
+    part.sizes[name] = size;
+    if (known != bundle.sizes.end())
+      document["sizes"][name] = known->second ? json(*known->second) : json();
+    else
+      field["sizes"][name].refuse("the name of a size in 'sizes'");
+  }
+  for (Field operand : field["operands"].elements()) {
+    expectOnly(operand, {"name", "tensor", "role", "axes"});
+    std::string name = operand["tensor"].string();
+    const TensorSpec *tensor = bundle.findAnyTensor(name);
+    if (!tensor)
+      operand["tensor"].refuse("the name of a tensor");
+    if (!reader.ok())
+      return part;
+    part.tensors[operand["name"].string()] = name;
+    document["tensors"].push_back(describeOperand(*tensor, operand));
+  }
+  JsonReader ofOp((bundle.directory / manifestName).string() + ", op " +
+                      std::to_string(bundle.parts.size()) + " ('" +
+                      std::string(op.name) + "')",
+                  std::string(remedy));
+  Field root = ofOp.root(document);
+  ProgramReader program(ofOp, alone);
+  program.readSizes(root["sizes"]);
+  if (ofOp.ok())
+    op.read(alone, ofOp, root["attributes"], root);
+  program.readTensors(root["tensors"]);
+  if (ofOp.ok())
+    op.check(alone, ofOp, root["attributes"], root);
+  if (!ofOp.ok())
+    reader.fail(ofOp.status());
+  part.bundle = std::make_shared<const Bundle>(std::move(alone));
+  return part;
 }
 
 void BundleLoader::readVariant(Field field) {
@@ -340,7 +432,7 @@ StatusOr<std::vector<Bundle>>
 Bundle::loadVariants(const std::filesystem::path &directory) {
   // A compiler may put a new bundle in the place of the one that is read. Then
   // files of the old one are gone, and the new one is whole.
-  constexpr int maxTries = 100;
+  constexpr int maxTries = 10'000; // seconds of nothing but replacements
   for (int tries = 1;; ++tries) {
     StatusOr<OpenFile> folder = OpenFile::folder(directory);
     if (!folder.ok())

@@ -146,7 +146,7 @@ static StatusOr<HostCall> locateTensors(const Bundle &bundle,
   if (!problem.ok())
     return problem.status();
 
-  HostCall call = {&bundle, {}};
+  HostCall call = {std::make_shared<const Problem>(std::move(*problem)), {}};
   for (size_t i = 0; i < bundle.tensors.size(); ++i) {
     const CallTensor &tensor = tensors[matched->positions[i]];
     void *first = data[matched->positions[i]];
@@ -154,7 +154,7 @@ static StatusOr<HostCall> locateTensors(const Bundle &bundle,
       return Status::error("expects a pointer for '" + bundle.tensors[i].name +
                            "', but got null")
           .note("only a tensor without elements needs none");
-    TensorGeometry shape = problem->tensors()[i];
+    TensorGeometry shape = call.problem->tensors()[i];
     shape.strides.assign(tensor.strides.begin(), tensor.strides.end());
     call.tensors.insert({bundle.tensors[i].name, {std::move(shape), first}});
   }

@@ -41,8 +41,7 @@ int64_t HostTensor::numElements() const {
   return count;
 }
 
-/// In elements from element 0.
-static int64_t findPlace(const TensorGeometry &shape, int64_t index) {
+int64_t flashcore::findPlace(const TensorGeometry &shape, int64_t index) {
   int64_t result = 0;
   for (size_t axis = shape.sizes.size(); axis-- > 0;) {
     result += index % shape.sizes[axis] * shape.strides[axis];

@@ -27,14 +27,15 @@ static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
                                    const PointerMap &pointers) {
   switch (argument.kind) {
   case ArgumentSpec::Kind::Pointer: {
-    auto it = pointers.find(argument.tensor);
+    Problem::Place place = problem.locate(argument.tensor);
+    auto it = pointers.find(place.name);
     // Without query rows there is nothing to keep in a workspace.
-    if (it == pointers.end() && argument.tensor == WorkspaceName &&
+    if (it == pointers.end() && place.name == WorkspaceName &&
         problem.workspaceBytes() == 0)
       return uint64_t(0);
     if (it == pointers.end())
       return noPointer(argument);
-    return it->second;
+    return it->second + static_cast<uint64_t>(place.bytes);
   }
   case ArgumentSpec::Kind::Size:
     return static_cast<uint64_t>(problem.dim(argument.dim));
@@ -44,15 +45,17 @@ static StatusOr<uint64_t> evaluate(const ArgumentSpec &argument,
   case ArgumentSpec::Kind::Offset:
     return static_cast<uint64_t>(problem.findTensor(argument.tensor)->offset);
   case ArgumentSpec::Kind::TensorMap: {
-    auto it = pointers.find(argument.tensor);
-    if (it == pointers.end() && !argument.copyOf.empty() &&
+    Problem::Place place = problem.locate(argument.tensor);
+    auto it = pointers.find(place.name);
+    if (it == pointers.end() && place.name == WorkspaceName &&
         problem.workspaceBytes() == 0)
       return uint64_t(0);
     if (it == pointers.end())
       return noPointer(argument);
     TensorGeometry tensor = geometryOf(problem, argument);
     return it->second +
-           static_cast<uint64_t>(tensor.offset * byteSize(tensor.dtype));
+           static_cast<uint64_t>(place.bytes +
+                                 tensor.offset * byteSize(tensor.dtype));
   }
   }
   assert(false && "unknown argument kind");

@@ -113,7 +113,9 @@ Status Plan::addKernels() {
     for (size_t i = 0; i < arguments.size(); ++i)
       if (arguments[i].kind == ArgumentSpec::Kind::Pointer ||
           arguments[i].kind == ArgumentSpec::Kind::TensorMap)
-        kernel.patches.push_back({i, pointerNumber(arguments[i].tensor)});
+        kernel.patches.push_back(
+            {i, pointerNumber(call.locate(arguments[i].tensor).name),
+             launch.arguments[i] - standIn});
     if (!launch.maps.empty()) {
       kernel.maps = std::make_shared<MapCache>();
       kernel.maps->entries.resize(launch.maps.size());
@@ -233,7 +235,9 @@ Status Plan::launch(std::span<const DevicePointer> pointers,
     std::copy(planned.begin(), planned.end(), arguments.begin());
     for (const Patch &patch : kernel.patches)
       arguments[patch.argument] =
-          patch.pointer < pointers.size() ? pointers[patch.pointer] : workspace;
+          (patch.pointer < pointers.size() ? pointers[patch.pointer]
+                                           : workspace) +
+          patch.bytes;
     std::array<TensorMapBytes, MaxTensorMaps> maps; // that Device::load allows
     if (kernel.maps)
       if (Status status = fillMaps(kernel, arguments.data(), maps.data());

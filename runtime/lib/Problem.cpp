@@ -194,9 +194,109 @@ StatusOr<Problem> Problem::create(const Bundle &bundle,
   if (!workspace.ok())
     return workspace.status();
   problem.workspaceSize = *workspace;
+  if (Status status = problem.resolveIntermediates(); !status.ok())
+    return status;
+  for (const ViewSpec &view : bundle.views)
+    if (Status status = problem.resolveView(view); !status.ok())
+      return status;
+  for (const ProgramPart &part : bundle.parts)
+    if (Status status = problem.resolvePart(part); !status.ok())
+      return status.note("it is op " + std::to_string(problem.ofParts.size()) +
+                         " ('" + part.bundle->op + "') of the program");
   if (Status status = problem.resolveLaunches(); !status.ok())
     return status;
   return problem;
+}
+
+/// They lie behind all else that kernels have in the workspace.
+Status Problem::resolveIntermediates() {
+  constexpr int64_t alignment = 16;
+  auto align = [&](int64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  };
+  for (const TensorSpec &spec : source->intermediates) {
+    TensorGeometry tensor = geometryOf(spec);
+    tensor.strides = packedStrides(tensor, spec, Layout::BHSD);
+    if (Status status = computeSpan(tensor); !status.ok())
+      return status;
+    if (Status status = checkAlignment(tensor); !status.ok())
+      return status;
+    places.push_back({WorkspaceName, align(workspaceSize)});
+    if (__builtin_add_overflow(places.back().bytes, tensor.spanBytes(),
+                               &workspaceSize) ||
+        workspaceSize > INT64_MAX - alignment)
+      return tooLarge(tensor);
+    derived.push_back(std::move(tensor));
+  }
+  return Status::success();
+}
+
+/// A view lies in its base and has the strides that kernels were made for.
+Status Problem::resolveView(const ViewSpec &spec) {
+  const TensorGeometry &base = *findTensor(spec.base);
+  TensorGeometry tensor = geometryOf(spec);
+  tensor.offset = base.offset;
+  size_t next = 0;
+  for (size_t axis = 0; axis < base.sizes.size(); ++axis) {
+    bool isKept = next < spec.baseAxes.size() && spec.baseAxes[next] == axis;
+    int64_t size = isKept ? tensor.sizes[next] : 1;
+    if (spec.begin[axis] > base.sizes[axis] - size)
+      return Status::error("expects axis " + std::to_string(axis) + " (" +
+                           base.axes[axis] + ") of '" + base.name +
+                           "' to have at least " +
+                           std::to_string(spec.begin[axis] + size) +
+                           " elements, but got " +
+                           std::to_string(base.sizes[axis]))
+          .note("the program works on a part of it");
+    tensor.offset += spec.begin[axis] * base.strides[axis];
+    if (isKept) {
+      tensor.strides.push_back(base.strides[axis]);
+      ++next;
+    }
+  }
+  for (size_t i = 0; i < spec.strides.size(); ++i)
+    if (spec.strides[i] && tensor.sizes[i] > 1 &&
+        *spec.strides[i] != tensor.strides[i])
+      return Status::error(expectsStride(tensor, i) + "to be " +
+                           std::to_string(*spec.strides[i]) +
+                           ", the bundle was compiled for it, but got " +
+                           std::to_string(tensor.strides[i]));
+  if (spec.offset && *spec.offset != tensor.offset)
+    return Status::error("expects the offset of '" + tensor.name + "' to be " +
+                         std::to_string(*spec.offset) +
+                         ", the bundle was compiled for it, but got " +
+                         std::to_string(tensor.offset));
+  if (Status status = computeSpan(tensor); !status.ok())
+    return status;
+  if (Status status = checkAlignment(tensor); !status.ok())
+    return status;
+  places.push_back(locate(spec.base));
+  derived.push_back(std::move(tensor));
+  return Status::success();
+}
+
+/// Its sizes must be ones that its op takes.
+Status Problem::resolvePart(const ProgramPart &part) {
+  ProblemRequest request;
+  for (const auto &[own, name] : part.sizes)
+    request.dims[own] = dim(name);
+  for (const auto &[own, name] : part.tensors) {
+    const TensorGeometry &tensor = *findTensor(name);
+    request.tensors[own] = {tensor.strides, tensor.offset};
+  }
+  StatusOr<Problem> problem = create(*part.bundle, request);
+  if (!problem.ok())
+    return problem.status();
+  ofParts.push_back(std::move(*problem));
+  return Status::success();
+}
+
+Problem::Place Problem::locate(std::string_view tensor) const {
+  for (size_t i = 0; i < derived.size(); ++i)
+    if (derived[i].name == tensor)
+      return places[i];
+  const TensorSpec *given = source->findTensor(tensor);
+  return {given ? std::string_view(given->name) : tensor, 0};
 }
 
 /// Which kernels run, and that their grids can be told: a launch would only say
@@ -212,7 +312,8 @@ Status Problem::resolveLaunches() {
     if (auto blocks = grid(kernel, UnknownMultiprocessors); !blocks.ok())
       return blocks.status();
   }
-  if (std::find(launched.begin(), launched.end(), true) != launched.end())
+  if (source->kernels.empty() || // an op of a program
+      std::find(launched.begin(), launched.end(), true) != launched.end())
     return Status::success();
   std::string conditions;
   for (const KernelSpec &kernel : source->kernels)
@@ -292,7 +393,9 @@ Status Problem::resolveBlocks() {
 
 Status Problem::resolveDims(const ProblemRequest &request) {
   const auto &known = source->sizes;
-  std::string sequences = source->sequencesDim();
+  // Of an attention.
+  bool hasRows = source->op == AttentionOpName;
+  std::string sequences = hasRows ? source->sequencesDim() : "";
   for (const auto &[name, size] : request.dims)
     if (!known.contains(name))
       return Status::error("expects a size that the bundle has, but got '" +
@@ -301,7 +404,7 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     auto chosen = request.dims.find(name);
     if (chosen == request.dims.end()) {
       // They follow from others.
-      if (!compiled &&
+      if (!compiled && hasRows &&
           (name == sequences || name == QueryBlocksDim || name == KeyBlocksDim))
         continue;
       if (!compiled)
@@ -341,8 +444,8 @@ Status Problem::checkAttention() {
   return resolveSequences();
 }
 
-Status Problem::resolveTensor(const TensorSpec &spec,
-                              const ProblemRequest &request) {
+/// All but where its elements lie.
+TensorGeometry Problem::geometryOf(const TensorSpec &spec) const {
   TensorGeometry tensor;
   tensor.name = spec.name;
   tensor.role = spec.role;
@@ -351,7 +454,12 @@ Status Problem::resolveTensor(const TensorSpec &spec,
   tensor.alignment = spec.alignment;
   for (const std::string &axis : spec.axes)
     tensor.sizes.push_back(axis == BroadcastAxis ? 1 : dim(axis));
+  return tensor;
+}
 
+Status Problem::resolveTensor(const TensorSpec &spec,
+                              const ProblemRequest &request) {
+  TensorGeometry tensor = geometryOf(spec);
   auto chosen = request.tensors.find(spec.name);
   bool isChosen = chosen != request.tensors.end();
   if (isChosen && chosen->second.strides.size() != spec.axes.size())
@@ -408,9 +516,10 @@ int64_t Problem::seqlenK() const {
 }
 
 const TensorGeometry *Problem::findTensor(std::string_view name) const {
-  for (const TensorGeometry &tensor : geometries)
-    if (tensor.name == name)
-      return &tensor;
+  for (const auto *tensors : {&geometries, &derived})
+    for (const TensorGeometry &tensor : *tensors)
+      if (tensor.name == name)
+        return &tensor;
   return nullptr;
 }
 

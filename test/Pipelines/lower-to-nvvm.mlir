@@ -34,12 +34,11 @@ func.func @attention_becomes_a_launch(%q: !t, %k: !t, %v: !t, %o: !t) {
 !bf16 = memref<1x8x512x32xbf16>
 
 // CHECK-LABEL: func.func @two_attentions
-// CHECK:         gpu.launch_func @[[FIRST:.+]]::@attention_f16_d64 blocks
-// CHECK:         gpu.launch_func @[[SECOND:.+]]::@attention_bf16_d32_causal blocks
+// CHECK:         gpu.launch_func @[[MODULE:.+]]::@attention_f16_d64 blocks
+// CHECK:         gpu.launch_func @[[MODULE]]::@attention_bf16_d32_causal blocks
 // CHECK:         return
-// CHECK:       gpu.module @[[FIRST]] [#nvvm.target<
+// CHECK:       gpu.module @[[MODULE]] [#nvvm.target<
 // CHECK:         llvm.func @attention_f16_d64(
-// CHECK:       gpu.module @[[SECOND]] [#nvvm.target<
 // CHECK:         llvm.func @attention_bf16_d32_causal(
 func.func @two_attentions(%q: !f16, %k: !f16, %v: !f16, %o: !f16,
                           %q2: !bf16, %k2: !bf16, %v2: !bf16, %o2: !bf16) {

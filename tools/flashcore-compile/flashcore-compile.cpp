@@ -61,16 +61,17 @@ static void report(const BundleVariant &variant) {
 
 static void warnOfSpills(const Compilation &compilation, size_t number,
                          size_t chip) {
-  const CompiledAttention &attention = compilation.attentions[number];
-  if (attention.explanations.empty())
-    return;
-  std::string why = explainSpills(attention.explanations[chip],
-                                  *lookupTarget(compilation.chips[chip]),
-                                  compilation.getVariant(number, chip));
-  if (!why.empty())
-    getErrorStream() << "warning: registers of " << attention.name << " on "
-                     << compilation.chips[chip] << " are spilled " << why
-                     << "\n";
+  for (const CompiledOp &op : compilation.attentions[number].ops) {
+    if (op.explanations.empty())
+      continue;
+    std::string why = explainSpills(op.explanations[chip],
+                                    *lookupTarget(compilation.chips[chip]),
+                                    compilation.getVariant(number, chip));
+    if (!why.empty())
+      getErrorStream() << "warning: registers of " << op.name << " on "
+                       << compilation.chips[chip] << " are spilled " << why
+                       << "\n";
+  }
 }
 
 /// For --explain, -v and --json.

@@ -415,12 +415,20 @@ static std::string formatAttention(const AttentionSpec &attention) {
   return text;
 }
 
+/// "attention", and of a program "program of attention, merge".
+static std::string formatName(const Bundle &bundle) {
+  std::string text = bundle.op;
+  for (const ProgramPart &part : bundle.parts)
+    text += (&part == bundle.parts.data() ? " of " : ", ") + part.bundle->op;
+  return text;
+}
+
 static std::string formatOp(const Bundle &bundle) {
   std::string text =
       bundle.op == AttentionOpName ? formatAttention(bundle.attention) : " ";
   for (const auto &[name, size] : bundle.sizes)
     text += " " + name + "=" + orDynamic(size);
-  return bundle.op + "\n" + text + "\n";
+  return formatName(bundle) + "\n" + text + "\n";
 }
 
 static std::string formatTensor(const TensorSpec &tensor) {
@@ -493,6 +501,10 @@ std::string flashcore::run::formatInfo(std::span<const Bundle> variants,
     text += formatImages(variant);
   text += formatOp(shared) + "tensors\n";
   for (const TensorSpec &tensor : shared.tensors)
+    text += formatTensor(tensor);
+  if (!shared.intermediates.empty())
+    text += "intermediates\n";
+  for (const TensorSpec &tensor : shared.intermediates)
     text += formatTensor(tensor);
   for (const Bundle &variant : variants) {
     std::string name =

@@ -28,30 +28,36 @@ namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
 namespace {
-/// The `fcgpu.kernel` of a small kernel with everything that may be dynamic.
+/// What is launched of a small kernel.
 constexpr llvm::StringLiteral kKernel = R"({
   arguments = [{kind = "pointer", tensor = "q"}, {dim = "seqlen_k", kind = "size"},
                {axis = 2 : i64, kind = "stride", tensor = "q"},
                {kind = "offset", tensor = "q"}],
-  attributes = {causal = "top_left", softcap,
-                softmax_scale = 1.250000e-01 : f32, window_left = 0 : i64,
-                window_right},
   grid = "seqlen_q ceildiv 32",
-  op = "attention",
   shared_memory = 4096 : i64,
+  threads = 96 : i64
+})";
+
+/// The `fcgpu.program` of one op with everything that may be dynamic.
+constexpr llvm::StringLiteral kProgram = R"({
+  launches = [],
+  ops = [{attributes = {causal = "top_left", softcap,
+                        softmax_scale = 1.250000e-01 : f32,
+                        window_left = 0 : i64, window_right},
+          kernel = "attention", op = "attention"}],
   sizes = {batch = 1 : i64, head_dim = 64 : i64, seqlen_k},
   tensors = [{alignment = 16 : i64, axes = ["batch", "seqlen_q"], dtype = bf16,
               name = "q", offset, role = "input", strides = [64 : i64, unit]},
              {alignment = 2 : i64, axes = ["1", "seqlen_k"], dtype = f16,
               name = "bias", offset = 0 : i64, role = "input",
-              strides = [64 : i64, 1 : i64]}],
-  threads = 96 : i64
+              strides = [64 : i64, 1 : i64]}]
 })";
 
 class Bundle : public testing::Test {
 protected:
   void SetUp() override {
     ASSERT_FALSE(fs::createUniqueDirectory("flashcore-bundle", directory));
+    variant().program = parse(kProgram);
     variant().kernels.push_back({"attention", parse(kKernel)});
     variant().chip = "sm_89";
     variant().ptx = "foobar";
@@ -61,6 +67,11 @@ protected:
   mlir::DictionaryAttr parse(llvm::StringRef text) {
     return llvm::cast<mlir::DictionaryAttr>(
         mlir::parseAttribute(text, &context));
+  }
+  void setInProgram(llvm::StringRef key, llvm::StringRef value) {
+    mlir::NamedAttrList program(variant().program);
+    program.set(key, mlir::parseAttribute(value, &context));
+    variant().program = program.getDictionary(&context);
   }
   std::string path(llvm::StringRef name) const {
     return (directory + "/" + name).str();
@@ -140,7 +151,7 @@ TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
     manifest[key] = value;
   for (json::Value &kernel : *manifest.getArray("kernels"))
     kernel.getAsObject()->erase("resources");
-  std::string text = getLaunchComment(variant().kernels);
+  std::string text = getLaunchComment(variant().program, variant().kernels);
   llvm::StringRef comment = text;
   EXPECT_TRUE(comment.consume_front("// flashcore-launch: "));
   EXPECT_TRUE(comment.consume_back("\n"));
@@ -150,7 +161,7 @@ TEST_F(Bundle, LaunchCommentSaysWhatTheManifestSays) {
        {"version", "ops", "sizes", "tensors", "values", "workspace", "kernels"})
     expected[key] = *manifest.get(key);
   EXPECT_EQ(normalizeText(comment), normalize(std::move(expected)));
-  EXPECT_EQ(getLaunchComment({}), "");
+  EXPECT_EQ(getLaunchComment(nullptr, {}), "");
 }
 
 TEST_F(Bundle, NamesFormatVersionAndChip) {
@@ -172,14 +183,8 @@ TEST_F(Bundle, DescribesTheAttention) {
 }
 
 TEST_F(Bundle, DescribesAFeatureThatIsUsed) {
-  mlir::NamedAttrList kernel(variant().kernels[0].description);
-  mlir::Builder builder(&context);
-  mlir::NamedAttrList attributes(
-      llvm::cast<mlir::DictionaryAttr>(kernel.get("attributes")));
-  attributes.set("softcap", builder.getF32FloatAttr(30.5f));
-  attributes.set("window_right", builder.getI64IntegerAttr(17));
-  kernel.set("attributes", attributes.getDictionary(&context));
-  variant().kernels[0].description = kernel.getDictionary(&context);
+  setInProgram("ops", R"([{attributes = {softcap = 30.5 : f32,
+      window_right = 17 : i64}, kernel = "attention", op = "attention"}])");
   json::Object manifest = writeAndReadManifest();
   json::Object &attention =
       *(*manifest.getArray("ops"))[0].getAsObject()->getObject("attributes");
@@ -233,12 +238,10 @@ TEST_F(Bundle, HasNoWorkspace) {
 }
 
 TEST_F(Bundle, ListsKernelsInOrderAndTheirWorkspace) {
+  setInProgram("workspace", R"([{bytes = "batch * 12", when = "batch <= 4"}])");
+  setInProgram("values", R"([{is = "batch * 2", name = "pairs"}])");
   mlir::NamedAttrList kernel(variant().kernels[0].description);
-  kernel.set("workspace", mlir::parseAttribute(R"(["batch * 12"])", &context));
   kernel.set("when", mlir::parseAttribute(R"("batch <= 4")", &context));
-  kernel.set("values",
-             mlir::parseAttribute(R"([{is = "batch * 2", name = "pairs"}])",
-                                  &context));
   variant().kernels[0].description = kernel.getDictionary(&context);
   variant().kernels.push_back({"merge", parse(R"({
       arguments = [{kind = "pointer", tensor = "workspace"}],

@@ -60,11 +60,18 @@ struct CompileRequest {
   TimingScope *timing = nullptr;
 };
 
-/// One attention of the input, and what became of it for each chip.
+/// An op of the input, and how it is scheduled for each chip.
+struct CompiledOp {
+  std::string name;
+  std::vector<Explanation> explanations; ///< none but of an attention
+};
+
+/// One program of the input, mostly an attention, and what became of it for
+/// each chip.
 struct CompiledAttention {
   std::string name;
-  std::vector<Explanation> explanations; ///< none of a merge
-  std::vector<BundleVariant> variants;   ///< none before there is PTX
+  std::vector<CompiledOp> ops;
+  std::vector<BundleVariant> variants; ///< none before there is PTX
 };
 
 struct Compilation {
@@ -91,8 +98,7 @@ createCompilerContext(bool allowUnregisteredDialects = false);
 /// Compiles each attention of `module`, which is changed.
 FailureOr<Compilation> compile(ModuleOp module, const CompileRequest &request);
 
-/// Prints the text of `flashcore-compile --explain` for one attention on a
-/// chip.
+/// Prints the text of `flashcore-compile --explain` for one program on a chip.
 void explain(llvm::raw_ostream &os, const Compilation &compilation,
              size_t attention, size_t chip);
 

@@ -23,6 +23,7 @@ namespace mlir::flashcore {
 struct Explanation {
   AttentionProblem problem;
   ScheduleReport report;
+  unsigned op = 0; ///< its number among the ops of its program
 };
 
 /// Prints the explanation of the attention called `name`, which is empty where

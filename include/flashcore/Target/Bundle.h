@@ -18,39 +18,45 @@
 
 namespace mlir::flashcore {
 
+/// A launch of a kernel.
 struct BundleKernel {
   std::string name;
-  DictionaryAttr description; ///< its `fcgpu.kernel`
+  /// Its `fcgpu.kernel`, with the names that the program gives tensors and
+  /// sizes, and of the launch `grid` and `when`.
+  DictionaryAttr description;
+  unsigned op = 0; ///< of the program's ops, which it is of
 };
 
 /// What a bundle holds for one chip, and for newer ones without their own.
 struct BundleVariant {
   std::string chip;
   std::string ptx;
-  /// In the order in which they run; the first one's description is that of the
-  /// attention too, and the same in all variants.
+  /// `fcgpu.program` of their module: what they compute is the same in all
+  /// variants.
+  DictionaryAttr program;
+  /// In the order in which they run.
   SmallVector<BundleKernel> kernels;
   std::vector<Cubin> cubins;
 };
 
-/// That of the attention, which describes the problem; kernels in front of it
-/// prepare what it reads.
-const BundleKernel &getMainKernel(ArrayRef<BundleKernel> kernels);
+/// The ops of a program, by its `fcgpu.program`; none without one.
+SmallVector<DictionaryAttr> getProgramOps(DictionaryAttr program);
 
-/// The kernels of a module that have a description, in their order.
+/// The name of the kernel that an op is about; kernels in front of it prepare
+/// what it reads, and those behind it finish what it writes.
+StringRef getMainKernel(DictionaryAttr program, unsigned op);
+
+/// What is launched of the kernels of a module, by its `fcgpu.program`.
 SmallVector<BundleKernel> getBundleKernels(gpu::GPUModuleOp module);
 
-/// Whether they are an attention's, of which there are bundles, and not a
-/// merge's.
-bool isAttention(ArrayRef<BundleKernel> kernels);
-
 /// How the kernels are launched, in the words of the manifest, as one line of
-/// comment for their PTX; empty without kernels of an attention.
-std::string getLaunchComment(ArrayRef<BundleKernel> kernels);
+/// comment for their PTX; empty without a program.
+std::string getLaunchComment(DictionaryAttr program,
+                             ArrayRef<BundleKernel> kernels);
 
-/// The kernel of a merge, its tensors and their sizes, in the words of the
-/// manifest.
-llvm::json::Object describeMerge(const BundleVariant &variant);
+/// The kernel of a program that is one merge, its tensors and their sizes, in
+/// the words of the manifest; nothing of any other.
+std::optional<llvm::json::Object> describeMerge(const BundleVariant &variant);
 
 struct BundleFile {
   std::string name;

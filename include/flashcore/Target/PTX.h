@@ -29,9 +29,9 @@ struct BackendTraits {
 /// Whether the backend's pass `pass` gains more than the time it takes.
 bool isWorthRunning(llvm::StringRef pass, BackendTraits traits);
 
-/// Whether the mask in the description of a kernel (`fcgpu.kernel`) shows a
+/// Whether the mask in the description of an op (of `fcgpu.program`) shows a
 /// query at most one key.
-bool seesOneKey(DictionaryAttr kernel);
+bool seesOneKey(DictionaryAttr op);
 
 /// Registers the translations to LLVM IR that `emitPTX` needs.
 void registerPTXTranslations(DialectRegistry &registry);

@@ -1,5 +1,4 @@
-//===- HostProgram.cpp - How the kernels of a bundle are launched
-//-------------===//
+//===- HostProgram.cpp - How kernels of a bundle are launched -------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -24,6 +23,14 @@ static const T *find(const std::vector<T> &all, std::string_view name) {
 
 const TensorSpec *HostProgram::findTensor(std::string_view name) const {
   return find(tensors, name);
+}
+
+const TensorSpec *HostProgram::findAnyTensor(std::string_view name) const {
+  if (const TensorSpec *tensor = findTensor(name))
+    return tensor;
+  if (const TensorSpec *tensor = find(intermediates, name))
+    return tensor;
+  return find(views, name);
 }
 
 const KernelSpec *HostProgram::findKernel(std::string_view name) const {

@@ -67,6 +67,13 @@ void flashcore::expectOnly(const Field &field,
       return field.refuseKey(key);
 }
 
+TensorSpec::Role flashcore::readRole(const Field &field) {
+  return readChoice<TensorSpec::Role>(field,
+                                      {{"input", TensorSpec::Role::Input},
+                                       {"output", TensorSpec::Role::Output},
+                                       {"updated", TensorSpec::Role::Updated}});
+}
+
 static DType readDType(const Field &field) {
   std::vector<std::pair<std::string_view, DType>> choices;
   for (const DTypeInfo &info : DTypes)
@@ -168,11 +175,16 @@ void ProgramReader::readValue(const Field &field) {
 std::string ProgramReader::readTensorName(const Field &field,
                                           bool allowWorkspace) {
   std::string name = field.string();
-  if (program.findTensor(name) || (allowWorkspace && name == WorkspaceName))
+  if (program.findAnyTensor(name) || (allowWorkspace && name == WorkspaceName))
     return name;
   std::string known;
-  for (const TensorSpec &tensor : program.tensors)
+  auto add = [&](const TensorSpec &tensor) {
     known += (known.empty() ? "" : ", ") + tensor.name;
+  };
+  std::for_each(program.tensors.begin(), program.tensors.end(), add);
+  std::for_each(program.intermediates.begin(), program.intermediates.end(),
+                add);
+  std::for_each(program.views.begin(), program.views.end(), add);
   field.refuse("the name of a tensor in 'tensors' (" + known + ")");
   return name;
 }
@@ -180,14 +192,17 @@ std::string ProgramReader::readTensorName(const Field &field,
 TensorSpec ProgramReader::readTensor(const Field &field) {
   expectOnly(field, {"name", "role", "dtype", "axes", "strides", "offset",
                      "alignment"});
+  TensorSpec tensor = readShape(field);
+  tensor.role = readRole(field["role"]);
+  return tensor;
+}
+
+/// What of a tensor is said wherever it lies.
+TensorSpec ProgramReader::readShape(const Field &field) {
   TensorSpec tensor;
   tensor.name = readName(field["name"]);
-  if (program.findTensor(tensor.name) || tensor.name == WorkspaceName)
+  if (program.findAnyTensor(tensor.name) || tensor.name == WorkspaceName)
     field["name"].refuse("a name that no other tensor has");
-  tensor.role = readChoice<TensorSpec::Role>(
-      field["role"], {{"input", TensorSpec::Role::Input},
-                      {"output", TensorSpec::Role::Output},
-                      {"updated", TensorSpec::Role::Updated}});
   tensor.dtype = readDType(field["dtype"]);
   for (const Field &axis : field["axes"].elements())
     tensor.axes.push_back(readAxis(axis));
@@ -205,6 +220,37 @@ TensorSpec ProgramReader::readTensor(const Field &field) {
                               "of " +
                               std::string(stringify(tensor.dtype)));
   return tensor;
+}
+
+ViewSpec ProgramReader::readView(const Field &field) {
+  expectOnly(field, {"name", "dtype", "axes", "strides", "offset", "alignment",
+                     "of", "begin", "base_axes"});
+  ViewSpec view;
+  static_cast<TensorSpec &>(view) = readShape(field);
+  view.base = readTensorName(field["of"], /*allowWorkspace=*/false);
+  for (const Field &begin : field["begin"].elements())
+    view.begin.push_back(begin.integer());
+  const TensorSpec *base = program.findAnyTensor(view.base);
+  if (!reader.ok() || !base)
+    return view;
+  if (view.begin.size() != base->axes.size())
+    field["begin"].refuse("an array of " + std::to_string(base->axes.size()) +
+                          " elements, the axes of '" + base->name + "'");
+  if (view.dtype != base->dtype)
+    field["dtype"].refuse("'" + std::string(stringify(base->dtype)) +
+                          "', that of '" + base->name + "'");
+  auto rank = static_cast<int64_t>(base->axes.size());
+  for (const Field &axis : field["base_axes"].elements()) {
+    int64_t least = view.baseAxes.empty()
+                        ? 0
+                        : static_cast<int64_t>(view.baseAxes.back()) + 1;
+    view.baseAxes.push_back(static_cast<size_t>(axis.integer(least, rank - 1)));
+  }
+  if (reader.ok() && view.baseAxes.size() != view.axes.size())
+    field["base_axes"].refuse("an array of " +
+                              std::to_string(view.axes.size()) +
+                              " elements, one an axis");
+  return view;
 }
 
 ArgumentSpec ProgramReader::readArgument(const Field &field) {
@@ -228,7 +274,7 @@ ArgumentSpec ProgramReader::readArgument(const Field &field) {
   if (isCopy)
     readCopy(argument, field);
   if (argument.kind == Kind::Stride) {
-    const TensorSpec *tensor = program.findTensor(argument.tensor);
+    const TensorSpec *tensor = program.findAnyTensor(argument.tensor);
     int64_t rank = tensor ? static_cast<int64_t>(tensor->axes.size()) : 1;
     argument.axis = field["axis"].integer(0, rank - 1);
   }
@@ -246,7 +292,7 @@ void ProgramReader::readCopy(ArgumentSpec &argument, const Field &field) {
     return field["tensor"].refuse("'" + std::string(WorkspaceName) +
                                   "' beside 'copy_of'");
   argument.copyOf = readTensorName(field["copy_of"], /*allowWorkspace=*/false);
-  const TensorSpec *tensor = program.findTensor(argument.copyOf);
+  const TensorSpec *tensor = program.findAnyTensor(argument.copyOf);
   if (!reader.ok() || !tensor)
     return;
   if (tensor->axes.size() < 2)
@@ -277,7 +323,7 @@ void ProgramReader::readTensorMap(ArgumentSpec &argument, const Field &field) {
   if (!isCopy && argument.tensor == WorkspaceName)
     return field["tensor"].refuse("the name of a tensor");
   const TensorSpec &tensor =
-      *program.findTensor(isCopy ? argument.copyOf : argument.tensor);
+      *program.findAnyTensor(isCopy ? argument.copyOf : argument.tensor);
   if (isCopy && argument.copyRow * byteSize(tensor.dtype) % TensorMapStrideUnit)
     return field["row"].refuse("rows of a multiple of " +
                                std::to_string(TensorMapStrideUnit) + " bytes");
@@ -344,8 +390,6 @@ KernelSpec ProgramReader::readKernel(const Field &field) {
                      "arguments", "resources"});
   KernelSpec kernel;
   kernel.name = readName(field["name"]);
-  if (program.findKernel(kernel.name))
-    field["name"].refuse("a name that no other kernel has");
   kernel.when = readCondition(field);
   std::vector<Field> block = field["block"].elements();
   std::vector<Field> grid = field["grid"].elements();
@@ -361,6 +405,13 @@ KernelSpec ProgramReader::readKernel(const Field &field) {
       field["dynamic_shared_memory"].integer(0, maxSharedBytes);
   for (const Field &argument : field["arguments"].elements())
     kernel.arguments.push_back(readArgument(argument));
+  // A program may launch a kernel again, on other tensors.
+  if (const KernelSpec *other = program.findKernel(kernel.name))
+    if (other->block != kernel.block ||
+        other->dynamicSharedMemory != kernel.dynamicSharedMemory ||
+        other->arguments.size() != kernel.arguments.size())
+      field["name"].refuse("a name that no kernel has of another block, shared "
+                           "memory or number of arguments");
   if (field.has("resources") && !field["resources"].isNull())
     kernel.resources = readResources(field["resources"]);
   return kernel;
@@ -369,6 +420,20 @@ KernelSpec ProgramReader::readKernel(const Field &field) {
 void ProgramReader::readTensors(const Field &field) {
   for (const Field &tensor : field.elements())
     program.tensors.push_back(readTensor(tensor));
+}
+
+void ProgramReader::readDerived(const Field &root) {
+  if (root.has("intermediates"))
+    for (const Field &tensor : root["intermediates"].elements()) {
+      expectOnly(tensor,
+                 {"name", "dtype", "axes", "strides", "offset", "alignment"});
+      program.intermediates.push_back(readShape(tensor));
+      if (program.intermediates.back().offset != 0)
+        tensor["offset"].refuse("0");
+    }
+  if (root.has("views"))
+    for (const Field &view : root["views"].elements())
+      program.views.push_back(readView(view));
 }
 
 void ProgramReader::readLaunch(const Field &field) {
@@ -394,7 +459,8 @@ HostProgram flashcore::readLaunchComment(JsonReader &reader, const Field &root,
                     "kernels"});
   std::vector<Field> ops = root["ops"].elements();
   if (reader.ok() && ops.size() != 1)
-    root["ops"].refuse("an array of 1 element");
+    root["ops"].refuse("an array of 1 element",
+                       "a program of several ops runs as a bundle");
   if (!reader.ok())
     return program;
   op = readName(ops.front()["op"]);

@@ -44,6 +44,7 @@ std::string readText(const JsonReader::Field &field);
 /// The name of a kernel, tensor or size.
 std::string readName(const JsonReader::Field &field);
 Chip readChip(const JsonReader::Field &field);
+TensorSpec::Role readRole(const JsonReader::Field &field);
 /// Refuses members of an object that are none of `known`.
 void expectOnly(const JsonReader::Field &field,
                 std::initializer_list<std::string_view> known);
@@ -58,11 +59,15 @@ public:
   /// What all variants share, in this order.
   void readSizes(const Field &field);
   void readTensors(const Field &field);
+  /// The members 'intermediates' and 'views' of the whole, which may be absent.
+  void readDerived(const Field &root);
   /// The members 'values', 'workspace' and 'kernels' of a variant.
   void readLaunch(const Field &field);
 
 private:
   TensorSpec readTensor(const Field &field);
+  TensorSpec readShape(const Field &field);
+  ViewSpec readView(const Field &field);
   std::string readSizeName(const Field &field);
   std::string readAxis(const Field &field);
   std::string readTensorName(const Field &field, bool allowWorkspace);

@@ -34,13 +34,12 @@ static void storeAppended(const AttentionInputs &inputs) {
 }
 
 static AttentionInputs getInputs(const HostCall &call) {
-  return gatherInputs(*call.bundle,
+  return gatherInputs(call.bundle(),
                       [&](std::string_view name) { return call.view(name); });
 }
 
-Status flashcore::computeAttentionCall(const HostCall &call, unsigned threads) {
-  AttentionInputs inputs = getInputs(call);
-  StatusOr<AttentionResult> result = computeReference(inputs, threads);
+static Status store(const HostCall &call, const AttentionInputs &inputs,
+                    const StatusOr<AttentionResult> &result) {
   if (!result.ok())
     return result.status();
   KeyRange rows = queryRows(inputs);
@@ -53,6 +52,16 @@ Status flashcore::computeAttentionCall(const HostCall &call, unsigned threads) {
   return Status::success();
 }
 
+Status flashcore::computeAttentionCall(const HostCall &call, unsigned threads) {
+  AttentionInputs inputs = getInputs(call);
+  return store(call, inputs, computeReference(inputs, threads));
+}
+
+Status flashcore::computeAttentionYardstick(const HostCall &call,
+                                            unsigned threads) {
+  AttentionInputs inputs = getInputs(call);
+  return store(call, inputs, computeYardstick(inputs, threads));
+}
 StatusOr<CheckReport> flashcore::checkAttentionCall(const HostCall &call,
                                                     unsigned threads) {
   return checkOutputs(

@@ -25,6 +25,7 @@ std::function<bool(int64_t)> findAppendedRows(const TensorSet &set,
 StatusOr<CheckReport> checkAttentionOutputs(const TensorSet &set, Stage stage,
                                             unsigned threads);
 Status computeAttentionCall(const HostCall &call, unsigned threads);
+Status computeAttentionYardstick(const HostCall &call, unsigned threads);
 StatusOr<CheckReport> checkAttentionCall(const HostCall &call,
                                          unsigned threads);
 

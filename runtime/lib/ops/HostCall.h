@@ -10,6 +10,7 @@
 #include "flashcore/Runtime/HostTensor.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -23,9 +24,11 @@ struct CallMemory {
 
 /// The tensors of a call, in sizes that are checked.
 struct HostCall {
-  const Bundle *bundle;
+  /// With the call's sizes, whatever its strides are.
+  std::shared_ptr<const Problem> problem;
   std::map<std::string_view, CallMemory> tensors; ///< by their names
 
+  const Bundle &bundle() const { return problem->bundle(); }
   const CallMemory *find(std::string_view name) const {
     auto it = tensors.find(name);
     return it == tensors.end() ? nullptr : &it->second;

@@ -181,14 +181,23 @@ static CheckReport compareOutputs(const MergeInputs &inputs,
   return report;
 }
 
-Status flashcore::computeMergeCall(const HostCall &call, unsigned /*threads*/) {
-  MergeResult result = computeMerge(getInputs(call));
+static Status store(const HostCall &call, const MergeResult &result) {
   TensorView o = *call.view("o");
   KeyRange rows = {0, o.sizes[2]};
   storeAll(o, result.o, rows);
   if (auto lse = call.view("lse"))
     storeAll(*lse, result.lse, rows);
   return Status::success();
+}
+
+Status flashcore::computeMergeCall(const HostCall &call, unsigned /*threads*/) {
+  return store(call, computeMerge(getInputs(call)));
+}
+
+Status flashcore::computeMergeYardstick(const HostCall &call,
+                                        unsigned /*threads*/) {
+  return store(call, computeMergeYardstick(getInputs(call),
+                                           call.find("o")->geometry.dtype));
 }
 
 StatusOr<CheckReport> flashcore::checkMergeCall(const HostCall &call,

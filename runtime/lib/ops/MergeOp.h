@@ -21,6 +21,7 @@ void fillMerge(TensorSet &set, uint64_t seed, InputKind kind, Stage stage);
 StatusOr<CheckReport> checkMergeOutputs(const TensorSet &set, Stage stage,
                                         unsigned threads);
 Status computeMergeCall(const HostCall &call, unsigned threads);
+Status computeMergeYardstick(const HostCall &call, unsigned threads);
 StatusOr<CheckReport> checkMergeCall(const HostCall &call, unsigned threads);
 
 } // namespace flashcore

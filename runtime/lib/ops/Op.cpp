@@ -9,6 +9,7 @@
 #include "AttentionReader.h"
 #include "MergeOp.h"
 #include "MergeReader.h"
+#include "ProgramOp.h"
 
 #include <algorithm>
 #include <cassert>
@@ -20,7 +21,7 @@ static constexpr Op ops[] = {
      attentionFlops, countAttentionFlops, verifyAttentionStage,
      verifyAttentionKind, fillAttention, verifyAttentionData,
      verifyAttentionWritten, findAppendedRows, computeAttentionCall,
-     checkAttentionCall, checkAttentionOutputs},
+     computeAttentionYardstick, checkAttentionCall, checkAttentionOutputs},
     {MergeOpName, readMerge, checkMerge, describeMerge, countMergeFlops,
      /*countFlopsOf=*/
      [](const TensorSet &set) { return countMergeFlops(set.problem()); },
@@ -34,7 +35,13 @@ static constexpr Op ops[] = {
      [](const TensorSet &, const HostTensor &) {
        return std::function([](int64_t) { return false; });
      },
-     computeMergeCall, checkMergeCall, checkMergeOutputs}};
+     computeMergeCall, computeMergeYardstick, checkMergeCall,
+     checkMergeOutputs},
+    {ProgramOpName, /*read=*/nullptr, /*check=*/nullptr, describeProgram,
+     countProgramFlops, countProgramFlops, verifyProgramStage,
+     verifyProgramKind, fillProgram, verifyProgramData, verifyProgramWritten,
+     findProgramRows, computeProgramCall, computeProgramYardstick,
+     checkProgramCall, checkProgramOutputs}};
 
 std::span<const Op> flashcore::getOps() { return ops; }
 

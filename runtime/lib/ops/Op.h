@@ -28,7 +28,7 @@ struct Op {
   std::string_view name;
 
   /// Reads the attributes of a manifest and checks its sizes, before tensors
-  /// are read.
+  /// are read. Null of a program, which other ops are read of.
   void (*read)(Bundle &, JsonReader &, JsonReader::Field attributes,
                JsonReader::Field root);
   /// Checks the tensors.
@@ -57,6 +57,8 @@ struct Op {
                                               const HostTensor &);
   /// Stores the outputs of the reference, and what else a call writes.
   Status (*computeReference)(const HostCall &, unsigned threads);
+  /// The same in the precision of the inputs, by which errors are judged.
+  Status (*computeYardstick)(const HostCall &, unsigned threads);
   /// The outputs of a call beside those of the reference.
   StatusOr<CheckReport> (*checkCall)(const HostCall &, unsigned threads);
   /// The same of a set, and what a stage isolates.
@@ -66,7 +68,8 @@ struct Op {
 
 /// All of them.
 std::span<const Op> getOps();
-/// That of a bundle, which the loader has checked.
+/// That of a bundle, which the loader has checked: of several ops the row of
+/// programs.
 const Op &findOp(const Bundle &bundle);
 
 } // namespace flashcore

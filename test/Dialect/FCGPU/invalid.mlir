@@ -595,7 +595,7 @@ func.func private @ptx_version_is_zero() attributes {fcgpu.ptx_version = 0}
 
 // -----
 
-// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.paired, fcgpu.home, fcgpu.product, fcgpu.ptx_version or fcgpu.kernel}}
+// expected-error @below {{has an unknown attribute fcgpu.ptx: expects fcgpu.schedule, fcgpu.few_queries, fcgpu.chip, fcgpu.staging, fcgpu.block_tiles, fcgpu.overlap, fcgpu.paired, fcgpu.home, fcgpu.product, fcgpu.ptx_version, fcgpu.program or fcgpu.kernel}}
 func.func private @unknown_attribute() attributes {fcgpu.ptx = 80}
 
 // -----

@@ -1,4 +1,5 @@
-// PTX, and all that is made of it but bundles, holds one attention.
+// PTX, and all that is made of it but bundles, holds one program: an attention,
+// where anything else stands between them (program.mlir has one of several).
 // RUN: rm -rf %t && mkdir %t
 // RUN: not flashcore-compile %s --emit=ptx -o %t/a.ptx 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ERROR
@@ -71,6 +72,7 @@ func.func @two(%q: !t, %o: !t) {
   // CHECK:     gpu.launch_func @[[FIRST:.+]]::@[[FIRST]] blocks
   // CHECK:     gpu.launch_func @[[SECOND:.+]]::@[[SECOND]] blocks
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
+  memref.copy %o, %q : !t to !t
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
       causal(top_left)
   return

@@ -243,11 +243,11 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
                "expects fcgpu.chip to be the name of a chip, but got ")
            << value;
   }
-  if (name == kKernelAttrName) {
+  if (name == kKernelAttrName || name == kProgramAttrName) {
     if (isa<DictionaryAttr>(value))
       return success();
-    return op->emitError("expects fcgpu.kernel to be a dictionary, but got ")
-           << value;
+    return op->emitError("expects ")
+           << name << " to be a dictionary, but got " << value;
   }
   if (name == kPTXVersionAttrName) {
     auto version = dyn_cast<IntegerAttr>(value);
@@ -272,7 +272,8 @@ LogicalResult FCGPUDialect::verifyOperationAttribute(Operation *op,
            << kStagingAttrName << ", " << kBlockTilesAttrName << ", "
            << kOverlapAttrName << ", " << kPairedAttrName << ", "
            << kHomeAttrName << ", " << kProductAttrName << ", "
-           << kPTXVersionAttrName << " or " << kKernelAttrName;
+           << kPTXVersionAttrName << ", " << kProgramAttrName << " or "
+           << kKernelAttrName;
   return verifyHome(op, value);
 }
 

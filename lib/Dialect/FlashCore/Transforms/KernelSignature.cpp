@@ -155,16 +155,6 @@ KernelSignature::getTypes(MLIRContext *context,
   return types;
 }
 
-/// A number; `unit` for one that is known at run time only.
-static Attribute describeNumber(Builder &b, int64_t value) {
-  return ShapedType::isDynamic(value) ? Attribute(b.getUnitAttr())
-                                      : b.getI64IntegerAttr(value);
-}
-
-std::string KernelSignature::print(const SizeFormula &formula) const {
-  return formula.print([&](Dim dim) { return getName(dim); });
-}
-
 void KernelSignature::nameSize(Dim size, StringRef name) {
   givenNames[static_cast<unsigned>(size)] = name.str();
 }
@@ -204,50 +194,14 @@ KernelSignature::describeArguments(MLIRContext *context,
   return b.getArrayAttr(result);
 }
 
-NamedAttrList
+DictionaryAttr
 KernelSignature::describeKernel(MLIRContext *context,
                                 ArrayRef<KernelArgument> arguments,
                                 const KernelLaunch &launch) const {
   Builder b(context);
   NamedAttrList kernel;
   kernel.set("arguments", describeArguments(context, arguments));
-  kernel.set("grid", b.getStringAttr(print(launch.grid)));
   kernel.set("threads", b.getI64IntegerAttr(launch.numThreads));
   kernel.set("shared_memory", b.getI64IntegerAttr(launch.sharedMemory));
-  return kernel;
-}
-
-NamedAttrList KernelSignature::describeProblem(MLIRContext *context) const {
-  Builder b(context);
-  auto text = [&](StringRef value) { return b.getStringAttr(value); };
-  auto number = [&](int64_t value) { return describeNumber(b, value); };
-  SmallVector<Attribute> tensorAttrs;
-  for (const KernelTensor &tensor : tensors) {
-    SmallVector<Attribute> axes, strides;
-    StringRef role = tensor.isOutput    ? "output"
-                     : tensor.isUpdated ? "updated"
-                                        : "input";
-    for (Dim dim : tensor.axes)
-      axes.push_back(text(getName(dim)));
-    for (int64_t stride : tensor.strides)
-      strides.push_back(number(stride));
-    tensorAttrs.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("name", text(tensor.name)),
-         b.getNamedAttr("role", text(role)),
-         b.getNamedAttr("dtype",
-                        TypeAttr::get(tensor.getType().getElementType())),
-         b.getNamedAttr("axes", b.getArrayAttr(axes)),
-         b.getNamedAttr("strides", b.getArrayAttr(strides)),
-         b.getNamedAttr("offset", number(tensor.offset)),
-         b.getNamedAttr("alignment", number(tensor.alignment))}));
-  }
-  NamedAttrList sizes;
-  for (unsigned d = 0; d < extents.size(); ++d)
-    if (hasDim(static_cast<Dim>(d)))
-      sizes.set(getName(static_cast<Dim>(d)),
-                number(extents[d].value_or(ShapedType::kDynamic)));
-  NamedAttrList problem;
-  problem.set("tensors", b.getArrayAttr(tensorAttrs));
-  problem.set("sizes", sizes.getDictionary(context));
-  return problem;
+  return kernel.getDictionary(context);
 }

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProgramDescription.h"
 #include "ProgramLaunches.h"
 #include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
@@ -22,6 +23,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/Debug.h"
 
 #define DEBUG_TYPE "flashcore-tile"
@@ -37,88 +39,47 @@ using namespace mlir::flashcore;
 /// The functions of a program's kernels.
 using Functions = SmallVector<gpu::GPUFuncOp>;
 
-/// Which calls launch a kernel, as a manifest says it.
-static std::string describe(const KernelProgram &program) {
-  const CallCondition &condition = program.condition;
-  std::string number = program.sizes->print(condition.number);
-  return condition.most ? number + " <= " + std::to_string(*condition.most)
-                        : number + " >= " + std::to_string(condition.least);
-}
-
-/// What the main kernel says of the program: the op, its tensors and sizes,
-/// what is computed once a call, and the workspace.
-static void addProgram(NamedAttrList &kernel, KernelOpInterface op,
-                       const KernelProgram &program) {
-  Builder b(op.getContext());
-  kernel.set("op", b.getStringAttr(op->getName().stripDialect()));
-  kernel.set("attributes",
-             program.attributes ? program.attributes : b.getDictionaryAttr({}));
-  kernel.append(program.sizes->describeProblem(b.getContext()));
-  auto print = [&](const SizeFormula &formula) {
-    return b.getStringAttr(program.sizes->print(formula));
-  };
-  SmallVector<Attribute> values, workspace;
-  for (const ProgramValue &value : program.values)
-    values.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("name",
-                        b.getStringAttr(program.sizes->getName(value.size))),
-         b.getNamedAttr("is", print(value.is))}));
-  for (const SizeFormula &bytes : program.workspace)
-    workspace.push_back(print(bytes));
-  if (!values.empty())
-    kernel.set("values", b.getArrayAttr(values));
-  if (!workspace.empty())
-    kernel.set("workspace", b.getArrayAttr(workspace));
-}
-
-/// `fcgpu.kernel` of a kernel.
-static DictionaryAttr describe(KernelOpInterface op,
-                               const KernelProgram &program,
-                               const Kernel &kernel) {
-  MLIRContext *context = op.getContext();
-  NamedAttrList result =
-      program.sizes->describeKernel(context, kernel.arguments, kernel.launch);
-  if (!program.condition.isAlways())
-    result.set("when", StringAttr::get(context, describe(program)));
-  if (kernel.suffix.empty())
-    addProgram(result, op, program);
-  return result.getDictionary(context);
-}
-
-/// All that the functions of an op's programs depend on.
-static ArrayAttr getKey(KernelOpInterface op,
-                        ArrayRef<KernelProgram> programs) {
-  Builder b(op.getContext());
+/// All that the functions of an op's programs depend on: equal ops share them.
+static ArrayAttr getKey(const OpPrograms &op) {
+  Builder b(op.op->getContext());
   SmallVector<Attribute> key;
-  for (const KernelProgram &program : programs) {
+  for (const KernelProgram &program : op.programs) {
     key.push_back(b.getStringAttr(program.chip));
     for (const Kernel &kernel : program.kernels) {
-      key.push_back(describe(op, program, kernel));
+      key.push_back(program.sizes->describeKernel(
+          b.getContext(), kernel.arguments, kernel.launch));
       key.push_back(kernel.schedule ? Attribute(kernel.schedule)
                                     : b.getUnitAttr());
     }
   }
+  key.push_back(
+      describeProgram(b.getContext(), op, [](auto...) { return ""; }));
   return b.getArrayAttr(key);
 }
 
-/// Makes the functions at the end of `module`.
+/// Makes the functions of a program at the end of `module`. Other ops of it may
+/// have kernels of the same name.
 static Functions buildKernels(gpu::GPUModuleOp module, KernelOpInterface op,
                               const KernelProgram &program) {
   ImplicitLocOpBuilder b(dropDebugInfo(op.getLoc()), op);
+  SymbolTable symbols(module);
   Functions functions;
   for (const Kernel &kernel : program.kernels) {
     b.setInsertionPointToEnd(module.getBody());
     std::string name = (program.name + kernel.suffix).str();
     KernelFrame frame(b, *program.sizes, kernel.arguments, name,
-                      kernel.launch.numThreads, describe(op, program, kernel));
+                      kernel.launch.numThreads,
+                      program.sizes->describeKernel(
+                          op.getContext(), kernel.arguments, kernel.launch));
+    symbols.insert(frame.getFunc());
     if (kernel.schedule)
       frame.getFunc()->setAttr(fcgpu::kScheduleAttrName, kernel.schedule);
     kernel.buildBody(frame);
     functions.push_back(frame.getFunc());
     LLVM_DEBUG(llvm::dbgs()
-               << "flashcore-tile: " << name << " of " << op->getName()
-               << " takes " << kernel.arguments.size() << " arguments, "
-               << kernel.launch.numThreads << " threads and "
+               << "flashcore-tile: " << frame.getFunc().getName() << " of "
+               << op->getName() << " takes " << kernel.arguments.size()
+               << " arguments, " << kernel.launch.numThreads << " threads and "
                << kernel.launch.sharedMemory << " bytes of shared memory\n");
   }
   return functions;
@@ -151,20 +112,57 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     registerKernelOpInterfaceExternalModels(registry);
   }
 
-  std::vector<Functions> buildFunctions(KernelOpInterface op,
-                                        ArrayRef<KernelProgram> programs) {
-    const KernelProgram &first = programs.front();
+  /// A module for the kernels of `ops`, whose name is that of the function
+  /// where they are several.
+  void buildModule(ArrayRef<OpPrograms> ops) {
+    const OpPrograms &first = ops.front();
+    const KernelProgram &program = first.programs.front();
+    bool isOfFunction = ops.size() > 1;
+    StringRef name = isOfFunction
+                         ? SymbolTable::getSymbolName(
+                               first.op->getParentOfType<FunctionOpInterface>())
+                               .getValue()
+                         : StringRef(program.name);
     OpBuilder b = OpBuilder::atBlockEnd(getOperation().getBody());
-    auto module =
-        gpu::GPUModuleOp::create(b, dropDebugInfo(op.getLoc()), first.name,
-                                 createGPUTargets(getOperation(), first.chip));
+    auto module = gpu::GPUModuleOp::create(
+        b, dropDebugInfo(first.op->getLoc()),
+        isOfFunction ? (name + "_kernels").str() : name.str(),
+        createGPUTargets(getOperation(), program.chip));
     SymbolTable(getOperation()).insert(module);
-    std::vector<Functions> functions;
-    for (const KernelProgram &program : programs) {
-      functions.push_back(buildKernels(module, op, program));
-      numKernels += functions.back().size();
+    // Ops that differ in their tensors alone share their kernels.
+    DenseMap<ArrayAttr, std::vector<Functions>> built;
+    std::vector<std::vector<Functions>> functions;
+    for (const OpPrograms &op : ops) {
+      std::vector<Functions> &ofOp = built[getKey(op)];
+      if (ofOp.empty())
+        for (const KernelProgram &each : op.programs) {
+          ofOp.push_back(buildKernels(module, op.op, each));
+          numKernels += ofOp.back().size();
+        }
+      functions.push_back(ofOp);
     }
-    return functions;
+    module->setAttr(
+        fcgpu::kProgramAttrName,
+        describeProgram(&getContext(), ops,
+                        [&](unsigned op, unsigned program, unsigned kernel) {
+                          return functions[op][program][kernel].getName();
+                        }));
+    for (auto [op, ofOp] : llvm::zip_equal(ops, functions))
+      functionsOf[op.op] = ofOp;
+  }
+
+  /// Makes the kernels of the ops of one program.
+  void buildProgram(ArrayRef<OpPrograms> ops) {
+    if (ops.size() > 1)
+      return buildModule(ops);
+    // Equal programs of one op share a module.
+    KernelOpInterface &known = built[getKey(ops.front())];
+    if (known) {
+      functionsOf[ops.front().op] = functionsOf[known];
+      return;
+    }
+    known = ops.front().op;
+    buildModule(ops);
   }
 
   void runOnOperation() override {
@@ -183,19 +181,30 @@ struct TilePass final : mlir::flashcore::impl::TilePassBase<TilePass> {
     });
     if (anyFailed)
       return signalPassFailure();
-    // Equal ops share their kernels.
-    DenseMap<ArrayAttr, std::vector<Functions>> built;
+    // All of them are there before the first goes, since what is one program is
+    // found in the function.
+    std::vector<std::vector<OpPrograms>> programs;
     for (KernelOpInterface op : ops) {
+      SmallVector<KernelOpInterface> together =
+          findProgram(op->getParentOfType<FunctionOpInterface>());
+      if (together.empty() || together.front() == op)
+        programs.emplace_back();
       castToDefaultSpace(op);
-      std::vector<KernelProgram> programs = op.getPrograms();
-      std::vector<Functions> &functions = built[getKey(op, programs)];
-      if (functions.empty())
-        functions = buildFunctions(op, programs);
-      replaceByLaunches(op, programs, functions);
+      programs.back().push_back({op, op.getPrograms()});
     }
+    for (ArrayRef<OpPrograms> program : programs)
+      buildProgram(program);
+    for (ArrayRef<OpPrograms> program : programs)
+      for (const OpPrograms &op : program)
+        replaceByLaunches(op.op, op.programs, functionsOf[op.op]);
+    functionsOf.clear();
+    built.clear();
     if (!ops.empty())
       getOperation()->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),
                               UnitAttr::get(&getContext()));
   }
+
+  DenseMap<Operation *, std::vector<Functions>> functionsOf;
+  DenseMap<ArrayAttr, KernelOpInterface> built;
 };
 } // namespace

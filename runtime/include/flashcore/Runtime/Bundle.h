@@ -29,9 +29,11 @@
 
 namespace flashcore {
 
-/// What the kernels of a bundle may compute.
+/// What the kernels of a bundle may compute. A program is several ops, one
+/// after another.
 inline constexpr std::string_view AttentionOpName = "attention",
-                                  MergeOpName = "merge";
+                                  MergeOpName = "merge",
+                                  ProgramOpName = "program";
 
 /// The causal half of a Mask; see docs/Bundle.md.
 enum class Causal { None, BottomRight, TopLeft };
@@ -104,6 +106,16 @@ struct AttentionSpec {
   std::vector<std::string> captured;
 };
 
+class Bundle;
+
+/// One of several ops of a program.
+struct ProgramPart {
+  /// What a bundle of this op alone would say, but for code and launches.
+  std::shared_ptr<const Bundle> bundle;
+  /// What its tensors and sizes are called in the program.
+  std::map<std::string, std::string, std::less<>> tensors, sizes;
+};
+
 /// A program, the code of its kernels, and what it computes.
 class Bundle : public HostProgram {
 public:
@@ -137,9 +149,11 @@ public:
   /// As it stands in the file.
   std::shared_ptr<const std::string> manifest;
   std::string compiler;
-  /// What the kernels compute; of an attention `attention` has the attributes.
+  /// What the kernels compute; of an attention `attention` has the attributes,
+  /// of a program `parts` the ops.
   std::string op;
   AttentionSpec attention;
+  std::vector<ProgramPart> parts;
 
   // Of this variant:
   Chip chip;

@@ -50,6 +50,14 @@ struct TensorSpec {
   int64_t alignment = 1;
 };
 
+/// A part of a tensor, or all of it, as a tensor of its own.
+struct ViewSpec : TensorSpec {
+  std::string base; ///< an argument, an intermediate or a view in front of it
+  /// Where it begins on each axis of the base, and which of those it has.
+  std::vector<int64_t> begin;
+  std::vector<size_t> baseAxes;
+};
+
 /// Of a tensor map, the argument of a kernel that makes bulk copies (TMA):
 /// bytes, and what they and the strides that they hold are multiples of.
 inline constexpr int64_t TensorMapSize = 128, TensorMapAlignment = 64,
@@ -117,7 +125,10 @@ struct WorkspaceTerm {
 
 class HostProgram {
 public:
+  /// A tensor that the caller gives.
   const TensorSpec *findTensor(std::string_view name) const;
+  /// One of any kind.
+  const TensorSpec *findAnyTensor(std::string_view name) const;
   const KernelSpec *findKernel(std::string_view name) const;
 
   /// Adds the values that follow from `numbers`, which has all sizes.
@@ -125,7 +136,7 @@ public:
   /// Of numbers with the values, as those below.
   StatusOr<bool> launches(const KernelSpec &kernel,
                           const Numbers &numbers) const;
-  /// Bytes, 0 without a workspace.
+  /// The sum of the terms, in bytes: intermediates are not counted.
   StatusOr<int64_t> workspaceBytes(const Numbers &numbers) const;
   /// Blocks in each direction, any of which may be 0, on a device of so many
   /// multiprocessors.
@@ -136,6 +147,9 @@ public:
   /// nullopt means that the caller chooses at run time.
   std::map<std::string, std::optional<int64_t>, std::less<>> sizes;
   std::vector<TensorSpec> tensors;
+  /// Packed tensors in the workspace, each behind the one in front of it.
+  std::vector<TensorSpec> intermediates;
+  std::vector<ViewSpec> views;
 
   // Of one variant:
   std::vector<ValueSpec> values;

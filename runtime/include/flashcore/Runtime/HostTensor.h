@@ -31,6 +31,9 @@ inline constexpr uint32_t PoisonPattern = 0x7fed7fed;
 /// page_table are the first two. `data` is element 0.
 TensorView makeView(const TensorGeometry &shape, const void *data);
 
+/// Where element `index` of the packed order lies, in elements from element 0.
+int64_t findPlace(const TensorGeometry &shape, int64_t index);
+
 /// Element `index` of the packed order of a tensor whose element 0 is at
 /// `data`.
 double loadElement(const TensorGeometry &shape, const void *data,

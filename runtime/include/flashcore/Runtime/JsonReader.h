@@ -52,6 +52,8 @@ public:
     std::optional<int64_t> integerOrNull() const;
 
     bool isString() const;
+    /// As it stands in the document.
+    const nlohmann::json &raw() const { return *value; }
     bool boolean() const;
     /// True when this is an object with the member `key`.
     bool has(std::string_view key) const;

@@ -61,6 +61,7 @@ private:
   struct Patch {
     size_t argument;
     size_t pointer;
+    DevicePointer bytes; ///< that the argument lies behind it
   };
   /// The tensor maps of a kernel as they were last made: calls mostly come with
   /// the pointers of the call before.

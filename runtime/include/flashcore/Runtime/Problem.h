@@ -80,7 +80,17 @@ public:
   /// All sizes, and the values that follow from them.
   const Numbers &dims() const { return numbers; }
   const std::vector<TensorGeometry> &tensors() const { return geometries; }
+  /// One that the caller gives, an intermediate or a view.
   const TensorGeometry *findTensor(std::string_view name) const;
+  /// Where a tensor lies: in one that the caller gives, or so many bytes behind
+  /// the beginning of the workspace (WorkspaceName).
+  struct Place {
+    std::string_view name;
+    int64_t bytes = 0;
+  };
+  Place locate(std::string_view tensor) const;
+  /// What of a program each of its ops is; none of a bundle of one.
+  const std::vector<Problem> &parts() const { return ofParts; }
   int64_t workspaceBytes() const { return workspaceSize; }
   /// Blocks of `kernel` in each direction, any of which may be 0, on a device
   /// of so many multiprocessors.
@@ -100,11 +110,18 @@ private:
   Status resolvePages() const;
   Status resolveBlocks();
   Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
+  TensorGeometry geometryOf(const TensorSpec &spec) const;
+  Status resolveIntermediates();
+  Status resolveView(const ViewSpec &spec);
+  Status resolvePart(const ProgramPart &part);
   Status resolveLaunches();
 
   const Bundle *source;
   Numbers numbers;
   std::vector<TensorGeometry> geometries;
+  std::vector<TensorGeometry> derived; ///< intermediates, then views
+  std::vector<Place> places;           ///< of these
+  std::vector<Problem> ofParts;
   int64_t workspaceSize = 0;
   std::vector<bool> launched; ///< of each kernel of the bundle
 };

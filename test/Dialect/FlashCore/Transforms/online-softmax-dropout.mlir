@@ -9,9 +9,10 @@
 
 !t = memref<4x8x4096x64xf16>
 
-// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    dropout = 2.500000e-01 : f32
 // CHECK-SAME:    {alignment = 4 : i64, axes = ["rng_0"], dtype = i32, name = "rng", offset = 0 : i64, role = "input", strides = [1]}
+// CHECK-LABEL: gpu.func @attention_f16_d64(
 // The stream of the head: seed is the key, offset, batch and head the counter.
 // CHECK:         %[[RNG:.+]] = memref.reinterpret_cast %{{.+}} : memref<i32> to memref<4xi32
 // CHECK:         %[[SEED0:.+]] = memref.load %[[RNG]][%{{.+}}]

@@ -4,8 +4,9 @@
 
 !t = memref<1x8x512x64xf16>
 
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    {alignment = 4 : i64, axes = ["heads_q"], dtype = f32, name = "alibi_slopes", offset = 0 : i64, role = "input", strides = [1]}
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK:         %[[SLOPES:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
 // CHECK:         flashcore.attention
 // CHECK-NOT:     alibi

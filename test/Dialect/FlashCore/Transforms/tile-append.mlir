@@ -19,12 +19,15 @@
 // CHECK:         gpu.launch_func {{.*}}::@attention_f16_d64 blocks
 // CHECK:         return
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    grid = "(seqlen_new ceildiv 16) * heads_kv * batch"
+// CHECK-SAME:    name = "k", offset = 0 : i64, role = "updated"
+// CHECK-SAME:    name = "v", offset = 0 : i64, role = "updated"
+// CHECK-SAME:    name = "k_new", offset = 0 : i64, role = "input"
 // CHECK-LABEL: gpu.func @attention_f16_d64_append(
 // CHECK-SAME:    %[[K_PTR:.+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias}, %[[V_PTR:.+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias}, %[[USED_PTR:.+]]: memref<i32> {llvm.align = 4 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "seqused_k"}, {kind = "pointer", tensor = "k_new"}, {kind = "pointer", tensor = "v_new"}]
-// CHECK-SAME:    grid = "(seqlen_new ceildiv 16) * heads_kv * batch"
 // CHECK-SAME:    threads = 128
-// CHECK-NOT:     tensors =
 // CHECK:         %[[K:.+]] = memref.reinterpret_cast %[[K_PTR]]
 // CHECK:         %[[V:.+]] = memref.reinterpret_cast %[[V_PTR]]
 // CHECK:         %[[USED:.+]] = memref.reinterpret_cast %[[USED_PTR]]
@@ -47,9 +50,6 @@
 
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    {kind = "pointer", tensor = "q"}
-// CHECK-SAME:    name = "k", offset = 0 : i64, role = "updated"
-// CHECK-SAME:    name = "v", offset = 0 : i64, role = "updated"
-// CHECK-SAME:    name = "k_new", offset = 0 : i64, role = "input"
 // CHECK:         %[[OLD:.+]] = arith.index_cast
 // CHECK:         %[[NEW:.+]] = arith.constant 40 : index
 // CHECK:         arith.addi %{{.+}}, %[[NEW]] : index
@@ -84,10 +84,13 @@ func.func @copies(%q: !q, %k: !k, %v: !k, %n: !n, %used: memref<2xi32>, %o: !q) 
 // CHECK-SAME:      %[[BASE]] : memref<f16>)
 // CHECK:         gpu.dealloc %[[WORKSPACE]]
 
+// CHECK:       gpu.module @attention_f16_d40_causal
+// CHECK-SAME:    grid = "((seqlen_q ceildiv 16) + seqlen_new) * heads_kv * batch"
+// CHECK-SAME:    rotary = "half"
+// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 80"}]
 // CHECK-LABEL: gpu.func @attention_f16_d40_causal_append(
 // CHECK-SAME:    %[[COPY_PTR:[a-z0-9]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    {copy_of = "q", kind = "pointer", row = 40 : i64, tensor = "workspace"}]
-// CHECK-SAME:    grid = "((seqlen_q ceildiv 16) + seqlen_new) * heads_kv * batch"
 // CHECK:         %[[Q_COPY:.+]] = memref.reinterpret_cast %[[COPY_PTR]] to offset: [0], sizes: [2, 8, 100, 40], strides: [32000, 4000, 40, 1]
 // CHECK:         %[[X:.+]] = arith.mulf %{{.+}} : vector<2xf32>
 // CHECK:         %[[Y:.+]] = arith.mulf %{{.+}} : vector<2xf32>
@@ -98,8 +101,6 @@ func.func @copies(%q: !q, %k: !k, %v: !k, %n: !n, %used: memref<2xi32>, %o: !q) 
 // CHECK-LABEL: gpu.func @attention_f16_d40_causal(
 // CHECK-SAME:    %[[COPY_PTR:[a-z0-9]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "seqused_k"}, {copy_of = "q", kind = "pointer", row = 40 : i64, tensor = "workspace"}]
-// CHECK-SAME:    rotary = "half"
-// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * 80"]
 // CHECK:         %[[Q:.+]] = memref.reinterpret_cast %[[COPY_PTR]]
 // CHECK:         memref.subview %[[Q]]
 

@@ -43,15 +43,15 @@ func.func @both(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 }
 
 // CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    when = "seqlen_q >= 17"
+// CHECK-SAME:    grid = "{{.+}} * key_splits_few_queries", kernel = "attention_f16_d64_few_queries", op = 0 : i64, when = "seqlen_q <= 16"}
+// CHECK-SAME:    kernel = "attention_f16_d64_few_queries_merge"
+// CHECK-SAME:    when = "seqlen_q <= 16"
+// CHECK-SAME:    values = [{is = "max(1, min(32, 256 floordiv max(1, (seqlen_q ceildiv 16) * batch * (heads_q floordiv 2)), seqlen_k floordiv 256))", name = "key_splits_few_queries"}]
 // CHECK:         gpu.func @attention_f16_d64(
-// CHECK-SAME:      when = "seqlen_q >= 17"
 // CHECK:         gpu.func @attention_f16_d64_few_queries(
-// CHECK-SAME:      grid = "{{.+}} * key_splits_few_queries"
-// CHECK-SAME:      values = [{is = "max(1, min(32, 256 floordiv max(1, (seqlen_q ceildiv 16) * batch * (heads_q floordiv 2)), seqlen_k floordiv 256))", name = "key_splits_few_queries"}]
-// CHECK-SAME:      when = "seqlen_q <= 16"
 // CHECK:         affine.apply #[[$SHARE]]
 // CHECK:         gpu.func @attention_f16_d64_few_queries_merge(
-// CHECK-SAME:      when = "seqlen_q <= 16"
 // CHECK-NOT:     gpu.func
 
 // -----
@@ -93,7 +93,6 @@ func.func @back_to_back(%q: !t, %k: !t, %v: !t, %o: !t, %ends: memref<?xi32>) {
 // CHECK-NOT:     scf.if
 // CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64 blocks
 // CHECK:       gpu.func @attention_f16_d64(
-// CHECK-NOT:     when =
 // CHECK:       gpu.func @attention_f16_d64_merge(
 func.func @one_set(%q: !qo, %k: !qo, %v: !qo, %o: !qo) {
   flashcore.attention ins(%q, %k, %v : !qo, !qo, !qo) outs(%o : !qo) {fcgpu.schedule = #schedule}

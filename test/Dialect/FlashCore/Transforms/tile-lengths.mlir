@@ -4,8 +4,9 @@
 
 !t = memref<4x8x512x64xf16>
 
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    {alignment = 4 : i64, axes = ["batch"], dtype = i32, name = "seqused_k", offset = 0 : i64, role = "input", strides = [1]}
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK:         %[[IDS:.+]]:3 = affine.delinearize_index
 // CHECK:         %[[USED:.+]] = memref.load %{{.+}}[%[[IDS]]#{{[01]}}] : memref<4xi32
 // CHECK:         %[[NUMBER:.+]] = arith.index_cast %[[USED]] : i32 to index
@@ -28,9 +29,10 @@ func.func @used(%q: !t, %o: !t, %used: memref<4xi32>) {
 
 // CHECK:         func.func @varlen
 // CHECK:         affine.apply #[[GRID]]
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "((seqlen_q ceildiv 128) + cu_seqlens) * heads_q * batch"
 // CHECK-SAME:    {alignment = 4 : i64, axes = ["cu_seqlens"], dtype = i32, name = "cu_seqlens_q", offset = 0 : i64, role = "input", strides = [1]}
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK:         %[[SEQUENCE:.+]]:2 = scf.while
 // CHECK:         affine.apply #[[FIRST]]
 // CHECK:         %[[BLOCK:.+]] = arith.subi
@@ -49,9 +51,10 @@ func.func @varlen(%q: !t, %o: !t, %cu: memref<?xi32>) {
 
 // A sequence's keys are a view of its pages: one matrix for whoever reads it.
 
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    axes = ["pages", "heads_kv", "page_size", "head_dim"], dtype = f16, name = "k"
 // CHECK-SAME:    axes = ["batch", "pages_per_sequence"], dtype = i32, name = "page_table"
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK:         %[[IDS:.+]]:4 = affine.delinearize_index
 // CHECK:         %[[MOST:.+]] = arith.constant 1024 : index
 // CHECK:         %[[CUT:.+]] = arith.minsi %{{.+}}, %[[MOST]]

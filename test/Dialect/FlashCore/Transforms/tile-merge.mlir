@@ -13,10 +13,10 @@
 // CHECK-DAG:     %[[ROWS:.+]] = arith.constant 4096 : index
 // CHECK-DAG:     %[[THREADS:.+]] = arith.constant 32 : index
 // CHECK-DAG:     %[[BYTES:.+]] = arith.constant 544 : i32
-// CHECK:         gpu.launch_func @merge_f16_d64::@merge_f16_d64 blocks in (%[[ROWS]],
+// CHECK:         gpu.launch_func @two_parts_kernels::@merge_f16_d64 blocks in (%[[ROWS]],
 // CHECK-SAME:      threads in (%[[THREADS]],
 // CHECK-SAME:      dynamic_shared_memory_size %[[BYTES]]
-// CHECK:         gpu.launch_func @merge_f16_d64::@merge_f16_d64 blocks
+// CHECK:         gpu.launch_func @two_parts_kernels::@merge_f16_d64 blocks
 // CHECK-NEXT:    return
 func.func @two_parts(%outputs: !parts, %lses: !lses, %o: !o, %lse: !lse) {
   flashcore.merge ins(%outputs, %lses : !parts, !lses) outs(%o : !o) lse(%lse : !lse)
@@ -24,13 +24,14 @@ func.func @two_parts(%outputs: !parts, %lses: !lses, %o: !o, %lse: !lse) {
   return
 }
 
-// CHECK:       gpu.module @merge_f16_d64 [#nvvm.target<{{.*}}chip = "sm_90"
-// CHECK-NOT:   gpu.module
+// CHECK:       gpu.module @two_parts_kernels [#nvvm.target<{{.*}}chip = "sm_90"
+// CHECK-SAME:    grid = "seqlen_q * heads_q * batch"
+// CHECK-SAME:    kernel = "merge_f16_d64", op = "merge"
+// CHECK-SAME:    axes = ["parts", "batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f32, name = "outputs"
 // CHECK:         gpu.func @merge_f16_d64(
 // CHECK-SAME:    memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "outputs"}, {kind = "pointer", tensor = "lses"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}]
-// CHECK-SAME:    grid = "seqlen_q * heads_q * batch", op = "merge", shared_memory = 544 : i64
-// CHECK-SAME:    axes = ["parts", "batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f32, name = "outputs"
+// CHECK-SAME:    shared_memory = 544 : i64
 // CHECK-SAME:    known_block_size = array<i32: 32, 1, 1>
 // CHECK:         %[[ROW:.+]]:3 = affine.delinearize_index %{{.+}} into (1, 8, 512)
 // CHECK:         %[[PLACE:.+]]:2 = affine.delinearize_index %{{.+}} into (2, 16)

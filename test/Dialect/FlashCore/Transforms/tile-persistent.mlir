@@ -23,8 +23,9 @@ func.func @as_many_blocks_as_run_at_once(%q: !t, %k: !t, %v: !t, %o: !t) {
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "min((seqlen_q ceildiv 64) * heads_q * batch, multiprocessors * 2)"
+// CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK:         %[[BLOCK:.+]] = gpu.block_id x
 // CHECK-NOT:     affine.delinearize_index
 // CHECK:         scf.forall (%[[WARP:.+]]) in (4) {
@@ -61,8 +62,9 @@ func.func @few_tiles(%q: !t, %k: !t, %v: !t, %o: !t) {
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "min({{.+}}, multiprocessors)"
+// CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK:         scf.forall
 // CHECK:           scf.for
 // CHECK:             affine.delinearize_index %{{.+}} into (1, 2, 1, 3)

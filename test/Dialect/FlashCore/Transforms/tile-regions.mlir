@@ -29,12 +29,13 @@ func.func @region(%q: !t, %o: !t, %table: !table, %limit: memref<i32>) {
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    mask = {result = 7 : i64, values = [{op = "load", operands = [], tensor = "capture1", type = i32}, {op = "arith.index_cast", operands = [4], type = i32}, {op = "arith.cmpi", operands = [6, 5], predicate = "sle", type = i1}]}
 // CHECK-SAME:    score = {result = 8 : i64, values = [{op = "load", operands = [2, 4], tensor = "capture0", type = bf16}, {op = "arith.extf", operands = [5], type = f32}, {bits = 1073741824 : i64, op = "constant", type = f32}, {op = "math.fma", operands = [6, 7, 0], type = f32}]}
 // CHECK-SAME:    sizes = {batch = 1 : i64, capture0_0 = 8 : i64, capture0_1,
 // CHECK-SAME:    {alignment = 2 : i64, axes = ["capture0_0", "capture0_1"], dtype = bf16, name = "capture0", offset = 0 : i64, role = "input", strides = [unit, 1]}
 // CHECK-SAME:    {alignment = 4 : i64, axes = [], dtype = i32, name = "capture1", offset = 0 : i64, role = "input", strides = []}
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK:         %[[OF_TABLE:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [8, %{{.+}}], strides: [%{{.+}}, 1] : memref<bf16>
 // CHECK:         %[[OF_LIMIT:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [], strides: [] : memref<i32>
 // CHECK:         flashcore.attention

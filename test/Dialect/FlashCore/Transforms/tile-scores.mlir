@@ -16,12 +16,14 @@
 // CHECK:         gpu.launch_func {{.*}}@attention_f16_d64::@attention_f16_d64_scores blocks in (%[[TILES]],
 // CHECK:         return
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * (seqlen_k ceildiv 64) * heads_q * batch"
+// CHECK-SAME:    scores_stage = "probabilities"
+// CHECK-SAME:    name = "scores", offset = 0 : i64, role = "output"
+// CHECK-SAME:    workspace = [{bytes = "(seqlen_q ceildiv 4) * heads_q * batch * 16"}]
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "sink_logits"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    scores_stage = "probabilities"
-// CHECK-SAME:    name = "scores", offset = 0 : i64, role = "output"
-// CHECK-SAME:    workspace = ["(seqlen_q ceildiv 4) * heads_q * batch * 16"]
 // CHECK:         %[[PADDED:.+]] = memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [2, 8, 100]
 // CHECK:         %[[REST:.+]] = memref.subview %[[PADDED]][0, 0, 0] [2, 8, 100]
 // CHECK:         %[[REST_TILE:.+]] = memref.subview %[[REST]][
@@ -31,9 +33,7 @@
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_scores(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "scores"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * (seqlen_k ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    threads = 128
-// CHECK-NOT:     tensors =
 // CHECK:         %[[LSE:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<2x8x100xf32
 // CHECK:         %[[SCORES:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<2x8x100x300xf32
 // CHECK:         %[[IDS:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 8, 2, 5)
@@ -94,9 +94,10 @@ func.func @none(%q: !q, %o: !q) {
 !k = memref<1x2x64x64xf16>
 
 // CHECK-LABEL: func.func @scaled(
+// CHECK:       gpu.module @attention_f16_d64_causal
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 16) *
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_scores(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "scores"}]
-// CHECK-SAME:    grid = "(seqlen_q ceildiv 16) *
 // CHECK-SAME:    threads = 32
 // CHECK:         flashcore.scores_tile
 // CHECK-NOT:     softcap(

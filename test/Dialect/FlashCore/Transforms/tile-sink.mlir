@@ -11,8 +11,9 @@
 
 !t = memref<4x8x4096x64xf16>
 
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    {alignment = 4 : i64, axes = ["heads_q"], dtype = f32, name = "sink_logits", offset = 0 : i64, role = "input", strides = [1]}
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK:         %[[LOGITS:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<8xf32
 // CHECK:         flashcore.attention
 // CHECK-SAME:    sink(%[[LOGITS]] :

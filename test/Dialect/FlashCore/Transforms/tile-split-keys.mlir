@@ -27,9 +27,10 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d64_causal(
+// CHECK:       gpu.module @attention_f16_d64_causal
 // CHECK-SAME:    grid = "{{.+}} * 3"
-// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * 24",
+// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 24"}
+// CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 3)
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK:         %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
@@ -117,9 +118,10 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "{{.+}} * batch * (seqlen_k ceildiv 128)"
-// CHECK-SAME:    workspace = ["{{.+}} * (seqlen_k ceildiv 128) * 8",
+// CHECK-SAME:    workspace = [{bytes = "{{.+}} * (seqlen_k ceildiv 128) * 8"}
+// CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK:         %[[PARTS:.+]] = affine.apply #[[$PARTS]]()
 // CHECK:         affine.delinearize_index %{{.+}} into (%{{.+}}, 4, 1, %[[PARTS]])
 
@@ -142,8 +144,9 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // Of small pages a part has several, of large ones a page has several parts.
 
-// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "{{.+}} * batch * (pages_per_sequence ceildiv 8)"
+// CHECK-LABEL: gpu.func @attention_f16_d64(
 func.func @small_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<2x?xi32>) {
   flashcore.attention ins(%q, %k, %v : !qo, !pages, !pages) page_table(%table : memref<2x?xi32>) outs(%o : !qo)
       {fcgpu.schedule = #schedule}
@@ -158,8 +161,9 @@ func.func @small_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<
 !qo = memref<2x3x1x64xf16>
 !pages = memref<?x3x512x64xf16>
 
-// CHECK-LABEL: gpu.func @attention_f16_d64(
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "{{.+}} * batch * (4 * pages_per_sequence)"
+// CHECK-LABEL: gpu.func @attention_f16_d64(
 func.func @large_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<2x?xi32>) {
   flashcore.attention ins(%q, %k, %v : !qo, !pages, !pages) page_table(%table : memref<2x?xi32>) outs(%o : !qo)
       {fcgpu.schedule = #schedule}

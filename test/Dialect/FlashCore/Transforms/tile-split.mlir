@@ -24,8 +24,9 @@ func.func @a_block_owns_heads_of_one_kv_head(%q: !qo, %k: !kv, %v: !kv,
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d64
+// CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "(seqlen_q ceildiv 32) * (heads_q floordiv 3) * batch"
+// CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK-SAME:    known_block_size = array<i32: 192, 1, 1>
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 4, 2)
 // CHECK:         %[[HEAD_KV:.+]] = affine.apply #[[$HEAD_KV]]()[%[[ID]]#1]
@@ -82,11 +83,12 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 16) * heads_q * batch * 4"
+// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 32"}, {bytes = "seqlen_q * heads_q * batch * 1024"}]
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = "(seqlen_q ceildiv 16) * heads_q * batch * 4"
-// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * 32", "seqlen_q * heads_q * batch * 1024"]
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 4)
 // CHECK-DAG:     %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
 // CHECK-DAG:     %[[END:.+]] = affine.apply #[[$END]]()[%[[ID]]#3]
@@ -114,7 +116,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 // CHECK-SAME:    %[[O_BASE:[^:]+]]: memref<f16> {llvm.align = 16 : i32, llvm.noalias},
 // CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias},
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly}) kernel
-// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], grid = "seqlen_q * heads_q * batch", shared_memory = 1088 : i64, threads = 64 : i64}
+// CHECK-SAME:    fcgpu.kernel = {arguments = [{kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "workspace"}], shared_memory = 1088 : i64, threads = 64 : i64}
 // CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
 // CHECK-NOT:     fcgpu.schedule
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %[[O_BASE]] to offset: [0], sizes: [2, 3, 16, 64]
@@ -228,14 +230,14 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK-LABEL: func.func @equal_attentions_share_kernels
 // CHECK:         %[[FIRST:.+]] = gpu.alloc
-// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64
-// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64_merge
+// CHECK:         gpu.launch_func @[[MODULE:.+]]::@attention_f16_d64 blocks
+// CHECK:         gpu.launch_func @[[MODULE]]::@attention_f16_d64_merge
 // CHECK-NEXT:    gpu.dealloc %[[FIRST]]
 // CHECK:         %[[SECOND:.+]] = gpu.alloc
-// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64
-// CHECK:         gpu.launch_func @attention_f16_d64::@attention_f16_d64_merge
+// CHECK:         gpu.launch_func @[[MODULE]]::@attention_f16_d64
+// CHECK:         gpu.launch_func @[[MODULE]]::@attention_f16_d64_merge
 // CHECK-NEXT:    gpu.dealloc %[[SECOND]]
-// CHECK:       gpu.module @attention_f16_d64
+// CHECK:       gpu.module @[[MODULE]]
 // CHECK-NOT:   gpu.module
 func.func @equal_attentions_share_kernels(%q: !t, %o: !t) {
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) outs(%o : !t)
@@ -264,10 +266,11 @@ func.func @rows_begin_at_odd_elements(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d5
+// CHECK-SAME:    alignment = 2 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"]
+// CHECK-SAME:    workspace = [{bytes = "{{.+}} * 16"}, {bytes = "{{.+}} * 128"}]
 // CHECK-LABEL: gpu.func @attention_f16_d5(
 // CHECK-SAME:    memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly},
-// CHECK-SAME:    alignment = 2 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"]
-// CHECK-SAME:    workspace = ["{{.+}} * 16", "{{.+}} * 128"]
 // CHECK:         outs(%{{.+}} : memref<1x1x16x16xf32,
 // CHECK-LABEL: gpu.func @attention_f16_d5_merge(
 // CHECK-DAG:     %[[O:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 3, 16, 5]

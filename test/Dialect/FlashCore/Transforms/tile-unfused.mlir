@@ -30,12 +30,15 @@
 
 // The first describes the problem.
 
+// CHECK:       gpu.module @attention_f16_d64_causal
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * (seqlen_k ceildiv 64) * heads_q * batch"
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 4) * heads_q * batch"
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * heads_q * batch"
+// CHECK-SAME:    tensors =
+// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 256"}, {bytes = "seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 128"}]
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * (seqlen_k ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    shared_memory = 36864 : i64
-// CHECK-SAME:    tensors =
-// CHECK-SAME:    workspace = ["seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 256", "seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 128"]
 // CHECK:         %[[SCORES:.+]] = memref.reinterpret_cast %{{.+}} : memref<f32> to memref<2x8x100x320xf32
 // CHECK:         %[[IDS:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 8, 2, 5)
 // CHECK:         scf.forall (%{{.+}}) in (4) {
@@ -52,9 +55,7 @@
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_softmax(
 // CHECK-SAME:    %{{.+}}: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "lse"}, {kind = "pointer", tensor = "sink_logits"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = "(seqlen_q ceildiv 4) * heads_q * batch"
 // CHECK-SAME:    threads = 128
-// CHECK-NOT:     tensors =
 // CHECK:         %[[SCORES:.+]] = memref.reinterpret_cast %{{.+}} to offset: [0], sizes: [2, 8, 100, 320]
 // CHECK:         %[[PAIRS:.+]] = memref.reinterpret_cast %{{.+}} to offset: [512000], sizes: [2, 8, 100, 160]
 // CHECK:         %[[ROW:.+]]:3 = affine.delinearize_index %{{.+}} into (2, 8, 25)
@@ -87,7 +88,6 @@
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal_values(
 // CHECK-SAME:    llvm.readonly}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "workspace"}]
-// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    shared_memory = 55296 : i64
 // CHECK:         scf.forall (%{{.+}}) in (4) {
 // CHECK:           %[[V_HEAD:.+]] = memref.subview {{.+}} [1, 1, 300, 64]

@@ -47,6 +47,13 @@ func.func @kernel_says_how_to_launch_it(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d64_causal
+// CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * heads_q * batch"
+// CHECK-SAME:    attributes = {causal = "top_left", softcap, softmax_scale = 1.250000e-01 : f32, window_left, window_right}
+// CHECK-SAME:    op = "attention"
+// CHECK-SAME:    sizes = {batch = 2 : i64, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 4 : i64, heads_q = 4 : i64, seqlen_k = 96 : i64, seqlen_q = 128 : i64}
+// CHECK-SAME:    {alignment = 16 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"], dtype = f16, name = "q", offset = 0 : i64, role = "input", strides = [32768, 8192, 64, 1]}
+// CHECK-SAME:    {alignment = 16 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f16, name = "o", offset = 0 : i64, role = "output", strides = [32768, 8192, 64, 1]}
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK-SAME:    %{{[^:]+}}: memref<f16> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly},
 // CHECK-SAME:    %{{[^:]+}}: memref<f16> {llvm.align = 16 : i32, llvm.noalias, llvm.readonly},
@@ -54,11 +61,7 @@ func.func @kernel_says_how_to_launch_it(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-SAME:    %{{[^:]+}}: memref<f16> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    fcgpu.kernel = {
 // CHECK-SAME:      arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}]
-// CHECK-SAME:      attributes = {causal = "top_left", softcap, softmax_scale = 1.250000e-01 : f32, window_left, window_right}
-// CHECK-SAME:      grid = "(seqlen_q ceildiv 64) * heads_q * batch", op = "attention", shared_memory = 24576 : i64
-// CHECK-SAME:      sizes = {batch = 2 : i64, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 4 : i64, heads_q = 4 : i64, seqlen_k = 96 : i64, seqlen_q = 128 : i64}
-// CHECK-SAME:      {alignment = 16 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"], dtype = f16, name = "q", offset = 0 : i64, role = "input", strides = [32768, 8192, 64, 1]}
-// CHECK-SAME:      {alignment = 16 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim_v"], dtype = f16, name = "o", offset = 0 : i64, role = "output", strides = [32768, 8192, 64, 1]}
+// CHECK-SAME:      shared_memory = 24576 : i64
 // CHECK-SAME:      threads = 64 : i64}
 // CHECK-SAME:    fcgpu.schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32, num_warps = 2, num_stages = 2, query = registers, grid_order = query_fastest, min_blocks = 3>
 // CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
@@ -220,11 +223,12 @@ func.func @dynamic_sizes_are_arguments(%q: !t, %k: !t, %v: !t, %o: !t) {
   return
 }
 
+// CHECK:       gpu.module @attention_bf16_d64
+// CHECK-SAME:    seqlen_k, seqlen_q}, tensors
 // CHECK-LABEL: gpu.func @attention_bf16_d64
 // CHECK-SAME:    (%[[Q_BASE:[^:]+]]: memref<bf16> {{.*}}, %{{[^:]+}}: memref<bf16> {llvm.align = 16 : i32, llvm.noalias},
 // CHECK-SAME:     %[[SEQLEN_Q:[^:]+]]: index, %[[SEQLEN_K:[^:]+]]: index, %[[STRIDE_0:[^:]+]]: index, %[[STRIDE_1:[^:]+]]: index,
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "o"}, {dim = "seqlen_q", kind = "size"}, {dim = "seqlen_k", kind = "size"}, {axis = 0 : i64, kind = "stride", tensor = "q"}, {axis = 1 : i64, kind = "stride", tensor = "q"},
-// CHECK-SAME:    seqlen_k, seqlen_q}, tensors
 // CHECK:         memref.reinterpret_cast %[[Q_BASE]] to offset: [0], sizes: [1, 2, %[[SEQLEN_Q]], 64], strides: [%[[STRIDE_0]], %[[STRIDE_1]], 64, 1]
 // CHECK:         %[[QUERY_TILES:.+]] = affine.apply #[[$QUERY_TILES]]()[%[[SEQLEN_Q]]]
 // CHECK:         affine.delinearize_index %{{.+}} into (1, 2, %[[QUERY_TILES]])
@@ -274,9 +278,10 @@ func.func @lse_is_tiled_like_the_output(%q: !t, %k: !t, %v: !t, %o: !t,
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    {alignment = 4 : i64, axes = ["batch", "heads_q", "seqlen_q"], dtype = f32, name = "lse", offset = 0 : i64, role = "output", strides = [128, 64, 1]}
 // CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK-SAME:    %[[LSE_BASE:[^:]+]]: memref<f32> {llvm.align = 4 : i32, llvm.noalias}) kernel
-// CHECK-SAME:    {alignment = 4 : i64, axes = ["batch", "heads_q", "seqlen_q"], dtype = f32, name = "lse", offset = 0 : i64, role = "output", strides = [128, 64, 1]}
 // CHECK:         %[[LSE:.+]] = memref.reinterpret_cast %[[LSE_BASE]] to offset: [0], sizes: [1, 2, 64], strides: [128, 64, 1]
 // CHECK:         %[[ID:.+]]:3 = affine.delinearize_index
 // CHECK:         %[[O_TILE:.+]] = memref.subview %{{.+}}[%[[ID]]#0, %[[ID]]#1, %[[ROW:.+]], 0] [1, 1, 32, 64] [1, 1, 1, 1]
@@ -308,11 +313,12 @@ func.func @bias_is_passed_whole(%q: !qo, %k: !kv, %v: !kv, %bias: !bias,
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    sizes = {batch = 2 : i64, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 4 : i64, heads_q = 4 : i64, seqlen_k = 96 : i64, seqlen_q = 128 : i64}
+// CHECK-SAME:    {alignment = 2 : i64, axes = ["1", "heads_q", "1", "seqlen_k"], dtype = f16, name = "bias", offset = 0 : i64, role = "input", strides = [384, 96, 96, 1]}
 // CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK-SAME:    %[[BIAS_BASE:[^:]+]]: memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly}) kernel
 // CHECK-SAME:    {kind = "pointer", tensor = "o"}, {kind = "pointer", tensor = "bias"}]
-// CHECK-SAME:    sizes = {batch = 2 : i64, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 4 : i64, heads_q = 4 : i64, seqlen_k = 96 : i64, seqlen_q = 128 : i64}
-// CHECK-SAME:    {alignment = 2 : i64, axes = ["1", "heads_q", "1", "seqlen_k"], dtype = f16, name = "bias", offset = 0 : i64, role = "input", strides = [384, 96, 96, 1]}
 // CHECK:         %[[BIAS:.+]] = memref.reinterpret_cast %[[BIAS_BASE]] to offset: [0], sizes: [1, 4, 1, 96], strides: [384, 96, 96, 1]
 // CHECK-NOT:     memref.subview %[[BIAS]]
 // CHECK:         flashcore.attention_tile
@@ -346,13 +352,14 @@ func.func @dynamic_bias_strides_are_arguments(%q: !t, %k: !t, %v: !t,
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    sizes = {batch, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv, heads_q, seqlen_k, seqlen_q}
+// CHECK-SAME:    {alignment = 4 : i64, axes = ["batch", "1", "seqlen_q", "seqlen_k"], dtype = f32, name = "bias", offset, role = "input", strides = [unit, unit, unit, unit]}
 // CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK-SAME:    %[[BIAS_BASE:[^:]+]]: memref<f32> {llvm.noalias, llvm.readonly},
 // CHECK-SAME:    %[[BATCH:[^:]+]]: index, %{{[^:]+}}: index, %{{[^:]+}}: index, %[[SEQLEN_Q:[^:]+]]: index, %[[SEQLEN_K:[^:]+]]: index,
 // CHECK-SAME:    %[[OFFSET:[^:]+]]: index, %[[S0:[^:]+]]: index, %[[S1:[^:]+]]: index, %[[S2:[^:]+]]: index, %[[S3:[^:]+]]: index) kernel
 // CHECK-SAME:    {kind = "offset", tensor = "bias"}, {axis = 0 : i64, kind = "stride", tensor = "bias"}, {axis = 1 : i64, kind = "stride", tensor = "bias"}, {axis = 2 : i64, kind = "stride", tensor = "bias"}, {axis = 3 : i64, kind = "stride", tensor = "bias"}]
-// CHECK-SAME:    sizes = {batch, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv, heads_q, seqlen_k, seqlen_q}
-// CHECK-SAME:    {alignment = 4 : i64, axes = ["batch", "1", "seqlen_q", "seqlen_k"], dtype = f32, name = "bias", offset, role = "input", strides = [unit, unit, unit, unit]}
 // CHECK:         memref.reinterpret_cast %[[BIAS_BASE]] to offset: [%[[OFFSET]]], sizes: [%[[BATCH]], 1, %[[SEQLEN_Q]], %[[SEQLEN_K]]], strides: [%[[S0]], %[[S1]], %[[S2]], %[[S3]]]
 
 // -----
@@ -373,9 +380,10 @@ func.func @static_sizes_of_the_bias_count(%q: !t, %k: !t, %v: !t, %bias: !bias,
   return
 }
 
+// CHECK:       gpu.module @attention_f16_d64
+// CHECK-SAME:    sizes = {batch, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 2 : i64, heads_q = 2 : i64, seqlen_k = 512 : i64, seqlen_q = 512 : i64}
 // CHECK-LABEL: gpu.func @attention_f16_d64
 // CHECK-SAME:    {kind = "pointer", tensor = "bias"}, {dim = "batch", kind = "size"}, {axis = 0
-// CHECK-SAME:    sizes = {batch, head_dim = 64 : i64, head_dim_v = 64 : i64, heads_kv = 2 : i64, heads_q = 2 : i64, seqlen_k = 512 : i64, seqlen_q = 512 : i64}
 
 // -----
 
@@ -430,9 +438,10 @@ func.func @windows_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
   return
 }
 
-// CHECK-LABEL: gpu.func @attention_f16_d16
+// CHECK:       gpu.module @attention_f16_d16
 // CHECK-SAME:    softcap = 3.000000e+01 : f32, softmax_scale = 2.500000e-01 : f32
 // CHECK-SAME:    window_left = 17 : i64, window_right = 0 : i64}
+// CHECK-LABEL: gpu.func @attention_f16_d16
 // CHECK:         flashcore.attention_tile
 // CHECK-SAME:      window_left(17) window_right(0) scale(2.500000e-01) score {
 // CHECK-NEXT:    ^bb0(%[[SCORE:.+]]: f32,
@@ -451,8 +460,8 @@ func.func @windows_are_kept(%q: !t, %k: !t, %v: !t, %o: !t) {
 // CHECK-LABEL: func.func @different_attentions_get_kernels_of_their_own
 func.func @different_attentions_get_kernels_of_their_own(%q: !t, %k: !t,
                                                          %v: !t, %o: !t) {
-  // CHECK: gpu.launch_func @[[FIRST:.+]]::@attention_f16_d16 blocks
-  // CHECK: gpu.launch_func @[[SECOND:.+]]::@attention_f16_d16 blocks
+  // CHECK: gpu.launch_func @[[MODULE:.+]]::@attention_f16_d16 blocks
+  // CHECK: gpu.launch_func @[[MODULE]]::@attention_f16_d16_0 blocks
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
       {fcgpu.schedule = #schedule}
   flashcore.attention ins(%o, %k, %v : !t, !t, !t) outs(%q : !t)
@@ -460,8 +469,9 @@ func.func @different_attentions_get_kernels_of_their_own(%q: !t, %k: !t,
   return
 }
 
-// CHECK: gpu.module @[[FIRST]] [#nvvm.target<
-// CHECK: gpu.module @[[SECOND]] [#nvvm.target<
+// CHECK: gpu.module @[[MODULE]] [#nvvm.target<
+// CHECK: gpu.func @attention_f16_d16(
+// CHECK: gpu.func @attention_f16_d16_0(
 
 // -----
 

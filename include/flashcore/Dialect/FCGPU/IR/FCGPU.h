@@ -41,6 +41,7 @@ inline constexpr StringLiteral kPairedAttrName = "fcgpu.paired";
 inline constexpr StringLiteral kHomeAttrName = "fcgpu.home";
 inline constexpr StringLiteral kProductAttrName = "fcgpu.product";
 inline constexpr StringLiteral kKernelAttrName = "fcgpu.kernel";
+inline constexpr StringLiteral kProgramAttrName = "fcgpu.program";
 inline constexpr StringLiteral kPTXVersionAttrName = "fcgpu.ptx_version";
 
 /// Whether `kernel` was made by flashcore-tile (or says that it wants to be

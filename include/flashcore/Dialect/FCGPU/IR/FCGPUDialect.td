@@ -36,8 +36,11 @@ def FCGPU_Dialect : Dialect {
       shared memory (`#fcgpu.shared`)
     * `fcgpu.product` (`#fcgpu.product`) on a `vector.contract` of a tile in plain
       rows
-    * `fcgpu.kernel` (dictionary) on a `gpu.func`: what the host must know to
-      launch it; docs/Bundle.md says what it becomes
+    * `fcgpu.kernel` (dictionary) on a `gpu.func`: its arguments, threads and
+      shared memory, alike for all of its launches
+    * `fcgpu.program` (dictionary) on a `gpu.module`: what its kernels compute, of
+      which tensors, and what is launched in which order; docs/Bundle.md says what
+      both become
     * `fcgpu.ptx_version` (integer) on a kernel, from `flashcore-distribute` on:
       the newest PTX ISA, times ten, that one of its instructions needs
 

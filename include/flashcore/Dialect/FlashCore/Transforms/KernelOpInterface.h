@@ -73,6 +73,12 @@ struct KernelProgram {
 
 namespace mlir::flashcore {
 
+/// The ops of a function that are launched as one program, in their order: of
+/// one with several ops that become kernels, and otherwise nothing but what
+/// makes, views and measures memrefs in ways that a manifest can say. Empty for
+/// all others, each of whose ops is a program of its own.
+SmallVector<KernelOpInterface> findProgram(Operation *function);
+
 /// Lets the ops of the dialect that become kernels have the interface.
 void registerKernelOpInterfaceExternalModels(DialectRegistry &registry);
 

@@ -41,6 +41,10 @@ struct KernelTensor {
   bool isCopied = false; ///< the first kernel writes a copy, others read that
 
   MemRefType getType() const { return cast<MemRefType>(value.getType()); }
+  /// What a manifest calls what kernels do with it.
+  StringRef getRole() const {
+    return isOutput ? "output" : isUpdated ? "updated" : "input";
+  }
 };
 
 /// One kernel argument. Pointers are rank-0 memrefs; a tensor map is the 128
@@ -118,16 +122,13 @@ public:
   SmallVector<Type> getTypes(MLIRContext *context,
                              ArrayRef<KernelArgument> arguments) const;
 
-  /// What `fcgpu.kernel` says of every kernel: its arguments and its launch.
-  NamedAttrList describeKernel(MLIRContext *context,
-                               ArrayRef<KernelArgument> arguments,
-                               const KernelLaunch &launch) const;
-  /// What that of the first kernel says of the problem: tensors and sizes.
-  NamedAttrList describeProblem(MLIRContext *context) const;
+  /// `fcgpu.kernel` of a kernel: its arguments, and what is the same for all
+  /// of its launches.
+  DictionaryAttr describeKernel(MLIRContext *context,
+                                ArrayRef<KernelArgument> arguments,
+                                const KernelLaunch &launch) const;
   /// What a manifest calls the extent.
   StringRef getName(Dim dim) const;
-  /// The text of a formula in a manifest.
-  std::string print(const SizeFormula &formula) const;
   /// What host code and manifests compute for `size`, which is no tensor's,
   /// under a name of its own.
   void nameSize(Dim size, StringRef name);

@@ -106,7 +106,10 @@ def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
 
     The kernel's arguments are rank-0 memrefs (bare pointers), then the sizes,
     strides and offsets that are not static, 64 bits each; `fcgpu.kernel` on the
-    kernel lists them with the grid formula for a host that is not MLIR.
+    kernel lists them. For a host that is not MLIR `fcgpu.program` on the
+    gpu.module says how kernels are launched, on which tensors and sizes. The ops
+    of a function of nothing but such ops and of memrefs that are allocated,
+    viewed and measured are one program, with one gpu.module.
 
     ```mlir
     gpu.func @attention_f16_d64(%q: memref<f16>, ...) kernel {
