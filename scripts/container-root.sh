@@ -4,6 +4,7 @@
 # Needs root. Installs debootstrap if it is missing.
 # usage: scripts/container-root.sh [ROOT]     default: build/container, made anew
 #   DEBIAN_MIRROR: where packages come from (default http://deb.debian.org/debian)
+#   SSL_CERT_FILE: certificates that pip in the root trusts, too, as behind a proxy
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source=$PWD
@@ -16,6 +17,7 @@ if ! command -v debootstrap >/dev/null; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
 fi
 
+export certificates=/etc/host-certificates.crt
 make_root() { # FROM debian:12
   local suite
   case $1 in
@@ -33,6 +35,7 @@ deb $mirror $suite-updates main
 deb ${mirror%/}-security $suite-security main
 SOURCES
   cp /etc/resolv.conf "$root/etc/"
+  if [ -n "${SSL_CERT_FILE:-}" ]; then cp "$SSL_CERT_FILE" "$root/$certificates"; fi
 }
 
 # In the root, with /proc and /dev, which go with the namespace.
@@ -44,7 +47,7 @@ inside() {
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      DEBIAN_FRONTEND=noninteractive bash -c "cd \"\$1\" && shift && exec \"\$@\"" bash "$folder" "$@"' bash "$root" "$folder" "$@"
+      DEBIAN_FRONTEND=noninteractive ${SSL_CERT_FILE:+PIP_CERT=$certificates} bash -c "cd \"\$1\" && shift && exec \"\$@\"" bash "$folder" "$@"' bash "$root" "$folder" "$@"
 }
 
 folder=/

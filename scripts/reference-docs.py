@@ -54,6 +54,8 @@ MARKS = {"flashcore.attention_tile": "body of %q: memref<1x1x16x64xf16>, %k: mem
                                 "%o: memref<1x8x512x64xf16>, %lse: memref<1x8x512xf32>",
          "flashcore.merge": "body of %outputs: memref<4x1x8x512x64xf32>, %lses: memref<4x1x8x512xf32>, %o: memref<1x8x512x64xf16>, "
                             "%lse: memref<1x8x512xf32>",
+         "flashcore.append": "body of %k_new: memref<2x8x1x64xf16>, %v_new: memref<2x8x1x64xf16>, %used: memref<2xi32>, "
+                             "%k: memref<2x8x4096x64xf16>, %v: memref<2x8x4096x64xf16>",
          "flashcore.yield": "none: it is the end of a region, and test/Dialect/FlashCore/ops.mlir has some",
          "#fcgpu.schedule": "attribute"}
 

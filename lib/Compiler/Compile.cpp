@@ -111,7 +111,7 @@ LogicalResult Compiler::prepare(ModuleOp module) {
   look();
   if (!hasAttention)
     return module.emitError(
-        "holds no flashcore.attention or flashcore.merge to compile");
+        "holds no op to compile, such as flashcore.attention");
   result.chips = request.chips;
   if (result.chips.empty()) {
     FailureOr<std::string> chip = findChip(module, "");
@@ -156,7 +156,7 @@ LogicalResult Compiler::selectPrograms(ModuleOp module) {
   }
   if (result.attentions.empty())
     return module.emitError(
-        "holds no flashcore.attention or flashcore.merge whose result is used");
+        "holds no op whose result is used, such as flashcore.attention");
   return success();
 }
 

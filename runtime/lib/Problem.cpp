@@ -11,7 +11,6 @@
 
 #include "flashcore/Runtime/Problem.h"
 
-#include "flashcore/Runtime/BlockLists.h"
 #include "ops/Op.h"
 
 #include <algorithm>
@@ -323,79 +322,9 @@ Status Problem::resolveLaunches() {
                        conditions + "), but got " + str());
 }
 
-/// The sizes that sequences one after another have.
-Status Problem::resolveSequences() {
-  if (!source->hasCuSeqlens())
-    return Status::success();
-  if (dim("batch") != 1)
-    return Status::error("expects batch 1 of an attention with cu_seqlens_q, "
-                         "but got " +
-                         std::to_string(dim("batch")))
-        .note("sequences lie one after another on the axis of the rows");
-  int64_t entries = dim(CuSeqlensDim);
-  if (entries < 1)
-    return Status::error("expects cu_seqlens to be at least 1, but got " +
-                         std::to_string(entries))
-        .note("it is one more than there are sequences");
-  std::string sequences = source->sequencesDim();
-  if (sequences.empty())
-    return Status::success();
-  auto [size, isOpen] = numbers.try_emplace(sequences, entries - 1);
-  if (size->second != entries - 1)
-    return Status::error("expects " + sequences +
-                         " to be one less than "
-                         "cu_seqlens (" +
-                         std::to_string(entries) + "), but got " +
-                         std::to_string(size->second))
-        .note("seqused_k has an entry a sequence, cu_seqlens_q one more");
-  return Status::success();
-}
-
-/// The sizes that keys in pages have.
-Status Problem::resolvePages() const {
-  if (!source->isPaged())
-    return Status::success();
-  int64_t pages = dim(PagesPerSequenceDim), pageSize = dim(PageSizeDim);
-  if (pages < 1)
-    return Status::error("expects pages_per_sequence to be at least 1, but got "
-                         "0")
-        .note("entries of seqused_k may be 0: such have no keys");
-  int64_t most = 0;
-  if (__builtin_mul_overflow(pages, pageSize, &most))
-    return Status::error("expects pages_per_sequence times page_size to be "
-                         "less than 2^63, but got " +
-                         std::to_string(pages) + " times " +
-                         std::to_string(pageSize));
-  return Status::success();
-}
-
-/// The sizes that lists of blocks have: at least as many as there are blocks,
-/// which is what they are where nobody chose.
-Status Problem::resolveBlocks() {
-  if (!source->hasBlocks())
-    return Status::success();
-  const auto &size = *source->attention.blockSize;
-  for (auto [name, rows, ofBlock] :
-       {std::tuple(QueryBlocksDim, "seqlen_q", size[0]),
-        std::tuple(KeyBlocksDim, "seqlen_k", size[1])}) {
-    int64_t least = std::max<int64_t>(countBlocks(dim(rows), ofBlock),
-                                      name == KeyBlocksDim);
-    auto [known, isOpen] = numbers.try_emplace(std::string(name), least);
-    if (known->second < least)
-      return Status::error("expects " + std::string(name) + " of at least " +
-                           std::to_string(least) + ", but got " +
-                           std::to_string(known->second))
-          .note("there are " + std::to_string(dim(rows)) +
-                " rows in blocks of " + std::to_string(ofBlock));
-  }
-  return Status::success();
-}
-
 Status Problem::resolveDims(const ProblemRequest &request) {
   const auto &known = source->sizes;
-  // Of an attention.
-  bool hasRows = source->op == AttentionOpName;
-  std::string sequences = hasRows ? source->sequencesDim() : "";
+  const Op &op = findOp(*source);
   for (const auto &[name, size] : request.dims)
     if (!known.contains(name))
       return Status::error("expects a size that the bundle has, but got '" +
@@ -404,8 +333,7 @@ Status Problem::resolveDims(const ProblemRequest &request) {
     auto chosen = request.dims.find(name);
     if (chosen == request.dims.end()) {
       // They follow from others.
-      if (!compiled && hasRows &&
-          (name == sequences || name == QueryBlocksDim || name == KeyBlocksDim))
+      if (!compiled && op.isDerived(*source, name))
         continue;
       if (!compiled)
         return Status::error("expects a value for " + name + ", but got none")
@@ -424,24 +352,7 @@ Status Problem::resolveDims(const ProblemRequest &request) {
                            std::to_string(chosen->second));
     numbers[name] = chosen->second;
   }
-  return source->op == AttentionOpName ? checkAttention() : Status::success();
-}
-
-/// What the sizes of an attention must be.
-Status Problem::checkAttention() {
-  int64_t headsQ = dim("heads_q"), headsKV = dim("heads_kv");
-  if (headsKV == 0 ? headsQ != 0 : headsQ % headsKV != 0)
-    return Status::error(
-        "expects heads_q to be a multiple of heads_kv, but got " +
-        std::to_string(headsQ) + " and " + std::to_string(headsKV));
-  if (numbers.contains(PositionsDim) && dim(PositionsDim) < 1)
-    return Status::error("expects positions to be at least 1, but got 0")
-        .note("they are the rows of rotary_cos and rotary_sin");
-  if (Status status = resolvePages(); !status.ok())
-    return status;
-  if (Status status = resolveBlocks(); !status.ok())
-    return status;
-  return resolveSequences();
+  return op.resolveSizes(*source, numbers);
 }
 
 /// All but where its elements lie.

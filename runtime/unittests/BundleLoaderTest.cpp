@@ -153,7 +153,7 @@ TEST_F(BundleLoaderTest, namesTheKeysThatItDoesNotKnow) {
   manifest["ops"][0]["op"] = "convolution";
   EXPECT_EQ(refusal(manifest),
             "manifest.json: expects 'ops[0].op' to be "
-            "'attention' or 'merge', but got \"convolution\"" +
+            "'attention' or 'merge' or 'append', but got \"convolution\"" +
                 remedy);
   manifest["ops"] = json::array();
   EXPECT_EQ(refusal(manifest), "manifest.json: expects 'ops' to be an array of "

@@ -76,8 +76,8 @@ static void *compileDeep(void *argument) {
   FlashCoreCompilation c = {NULL};
   EXPECT_ERROR(flashcoreCompile(text, strlen(text), "deep",
                                 (FlashCoreCompileOptions){0}, &c),
-               "deep:1:1: error: holds no flashcore.attention or "
-               "flashcore.merge to compile");
+               "deep:1:1: error: holds no op to compile, such as "
+               "flashcore.attention");
   return argument;
 }
 

@@ -9,8 +9,7 @@
 
 using namespace flashcore;
 
-/// Appends the rows to k and v, as a kernel does.
-static void storeAppended(const AttentionInputs &inputs) {
+void flashcore::storeAppended(const AttentionInputs &inputs) {
   if (!inputs.kNew)
     return;
   for (bool isKey : {true, false}) {

@@ -22,9 +22,8 @@ using namespace flashcore;
 /// f32, which products are summed in, and regions compute in.
 static constexpr double scoreTolerance = 4 * 0x1p-23;
 
-/// The rows of an append as k or v have them now, with where they came from:
-/// `at` has the row of k_new or v_new.
-static ErrorReport compareAppended(const AttentionInputs &inputs, bool isKey) {
+ErrorReport flashcore::compareAppended(const AttentionInputs &inputs,
+                                       bool isKey) {
   ErrorReport report;
   const TensorView &cache = isKey ? inputs.k : inputs.v;
   bool isTurned = isKey && inputs.rotaryCos;

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AppendOp.h"
 #include "AttentionOp.h"
 #include "FarInputs.h"
 #include "RandomInputs.h"
@@ -46,6 +47,7 @@ public:
   explicit AttentionFiller(TensorSet &set) : set(set), source(&set.problem()) {}
 
   void fill(uint64_t seed, InputKind kind, Stage stage);
+  void fillAppend(uint64_t seed);
   void fillSequsedK(uint64_t seed);
   void fillBlocks(uint64_t seed, InputKind kind);
 
@@ -196,7 +198,8 @@ void AttentionFiller::fillSequsedK(uint64_t seed) {
     int64_t added = source->dim(SeqlenNewDim);
     most = std::max<int64_t>(most - added, 0);
     if (findTensor(operand::RotaryCos)) {
-      int64_t rows = std::max(added, source->dim("seqlen_q"));
+      int64_t queries = findTensor("q") ? source->dim("seqlen_q") : 0;
+      int64_t rows = std::max(added, queries);
       most = std::clamp<int64_t>(source->dim(PositionsDim) - rows, 0, most);
     }
   }
@@ -490,9 +493,26 @@ void AttentionFiller::fill(uint64_t seed, InputKind kind, Stage stage) {
     fillBlocks(seed, kind);
 }
 
+/// A cache, the rows behind it, and what turns them.
+void AttentionFiller::fillAppend(uint64_t seed) {
+  auto one = [](int64_t) { return 1.0f; };
+  for (auto [number, name] :
+       {std::pair(1, "q"), std::pair(2, "k"), std::pair(3, "v")})
+    if (findTensor(name))
+      fillNormal(tensor(name), makeStream(seed, static_cast<uint64_t>(number)),
+                 one);
+  fillSequences(seed);
+  fillAppended(seed);
+}
+
 void flashcore::fillAttention(TensorSet &set, uint64_t seed, InputKind kind,
                               Stage stage) {
   AttentionFiller(set).fill(seed, kind, stage);
+}
+
+void flashcore::fillAppend(TensorSet &set, uint64_t seed, InputKind /*kind*/,
+                           Stage /*stage*/) {
+  AttentionFiller(set).fillAppend(seed);
 }
 
 void flashcore::fillSequsedK(TensorSet &set, uint64_t seed) {

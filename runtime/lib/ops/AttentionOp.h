@@ -13,6 +13,9 @@ namespace flashcore {
 struct HostCall;
 
 // As Op says of each.
+Status resolveAttentionSizes(const Bundle &bundle, Numbers &numbers);
+/// Whether a size follows from others where its caller gives none.
+bool isDerivedInAttention(const Bundle &bundle, std::string_view size);
 std::string describeAttention(const Problem &problem);
 double countAttentionFlops(const TensorSet &set);
 Status verifyAttentionStage(const Problem &problem, Stage stage);
@@ -28,6 +31,13 @@ Status computeAttentionCall(const HostCall &call, unsigned threads);
 Status computeAttentionYardstick(const HostCall &call, unsigned threads);
 StatusOr<CheckReport> checkAttentionCall(const HostCall &call,
                                          unsigned threads);
+
+// What an append has in common with one in front of an attention:
+/// Writes the rows of k_new and v_new to k and v, as a kernel does.
+void storeAppended(const AttentionInputs &inputs);
+/// The rows of an append as k or v have them now, with where they came from:
+/// `at` has the row of k_new or v_new.
+ErrorReport compareAppended(const AttentionInputs &inputs, bool isKey);
 
 } // namespace flashcore
 

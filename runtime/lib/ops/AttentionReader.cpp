@@ -30,6 +30,12 @@ static constexpr std::string_view pageDimNames[] = {PagesDim, PageSizeDim,
 /// Far more than any list has.
 static constexpr int64_t maxBlockSize = 1 << 16;
 
+RotaryStyle flashcore::readRotaryStyle(Field field) {
+  return readChoice<RotaryStyle>(
+      field,
+      {{"interleaved", RotaryStyle::Interleaved}, {"half", RotaryStyle::Half}});
+}
+
 /// The attributes of the op.
 static void readAttributes(AttentionSpec &attention, JsonReader &reader,
                            Field field) {
@@ -79,9 +85,7 @@ static void readAttributes(AttentionSpec &attention, JsonReader &reader,
                                 {"masked", ScoresStage::Masked},
                                 {"probabilities", ScoresStage::Probabilities}});
   if (field.has("rotary"))
-    attention.rotary = readChoice<RotaryStyle>(
-        field["rotary"], {{"interleaved", RotaryStyle::Interleaved},
-                          {"half", RotaryStyle::Half}});
+    attention.rotary = readRotaryStyle(field["rotary"]);
 }
 
 /// The sizes of its tensors.

@@ -21,6 +21,9 @@ void readAttention(Bundle &bundle, JsonReader &reader,
 void checkAttention(const Bundle &bundle, const JsonReader &reader,
                     JsonReader::Field attributes, JsonReader::Field root);
 
+/// That of an attention or an append.
+RotaryStyle readRotaryStyle(JsonReader::Field field);
+
 } // namespace flashcore
 
 #endif // FLASHCORE_RUNTIME_LIB_OPS_ATTENTIONREADER_H

@@ -7,42 +7,36 @@
 #include "MergeReader.h"
 
 #include "../manifest/ProgramReader.h"
-
-#include <algorithm>
+#include "TensorTable.h"
 
 using namespace flashcore;
 using Field = JsonReader::Field;
 
-namespace {
-/// A tensor of a merge.
-struct MergeTensor {
-  std::string_view name;
-  TensorSpec::Role role;
-  bool isF32, isOptional;
-  std::vector<std::string_view> axes;
-};
-} // namespace
-
-static const std::vector<MergeTensor> &mergeTensors() {
+static const std::vector<TensorRow> &mergeTensors() {
   using Role = TensorSpec::Role;
-  static const std::vector<MergeTensor> tensors = {
+  using Elements = TensorRow::Elements;
+  static const std::vector<TensorRow> tensors = {
       {"outputs",
        Role::Input,
-       false,
+       Elements::Float,
        false,
        {"parts", "batch", "heads_q", "seqlen_q", "head_dim_v"}},
       {"lses",
        Role::Input,
-       true,
+       Elements::F32,
        false,
        {"parts", "batch", "heads_q", "seqlen_q"}},
       {"o",
        Role::Output,
-       false,
+       Elements::Float,
        false,
        {"batch", "heads_q", "seqlen_q", "head_dim_v"}},
-      {"lse", Role::Output, true, true, {"batch", "heads_q", "seqlen_q"}},
-      {"sink_logits", Role::Input, true, true, {"heads_q"}}};
+      {"lse",
+       Role::Output,
+       Elements::F32,
+       true,
+       {"batch", "heads_q", "seqlen_q"}},
+      {"sink_logits", Role::Input, Elements::F32, true, {"heads_q"}}};
   return tensors;
 }
 
@@ -53,38 +47,7 @@ void flashcore::readMerge(Bundle &, JsonReader &, Field attributes,
     root["sizes"][axis];
 }
 
-static void checkTensor(const MergeTensor &expected, const TensorSpec &tensor,
-                        Field field) {
-  if (tensor.role != expected.role)
-    field["role"].refuse(expected.role == TensorSpec::Role::Output ? "'output'"
-                                                                   : "'input'");
-  if (expected.isF32 && tensor.dtype != DType::F32)
-    field["dtype"].refuse("'f32'");
-  if (!expected.isF32 && !isReal(tensor.dtype))
-    field["dtype"].refuse("'f16', 'bf16' or 'f32'");
-  if (!std::equal(tensor.axes.begin(), tensor.axes.end(), expected.axes.begin(),
-                  expected.axes.end())) {
-    std::string list;
-    for (std::string_view axis : expected.axes)
-      list += (list.empty() ? "" : ", ") + std::string(axis);
-    field["axes"].refuse("the axes " + list);
-  }
-}
-
 void flashcore::checkMerge(const Bundle &bundle, const JsonReader &reader,
                            Field, Field root) {
-  std::vector<Field> fields = root["tensors"].elements();
-  for (const MergeTensor &expected : mergeTensors())
-    if (!expected.isOptional && !bundle.findTensor(expected.name))
-      root["tensors"].refuse("an array with a tensor named '" +
-                             std::string(expected.name) + "'");
-  for (size_t i = 0; reader.ok() && i < fields.size(); ++i) {
-    const TensorSpec &tensor = bundle.tensors[i];
-    auto it = std::find_if(
-        mergeTensors().begin(), mergeTensors().end(),
-        [&](const MergeTensor &each) { return each.name == tensor.name; });
-    if (it == mergeTensors().end())
-      return fields[i]["name"].refuse("the name of a tensor of a merge");
-    checkTensor(*it, tensor, fields[i]);
-  }
+  checkTensors(mergeTensors(), "a merge", bundle, reader, root);
 }

@@ -35,6 +35,11 @@ struct Op {
   void (*check)(const Bundle &, const JsonReader &,
                 JsonReader::Field attributes, JsonReader::Field root);
 
+  /// Checks the sizes of a call and adds those that follow from others, and
+  /// says which of them need not be given.
+  Status (*resolveSizes)(const Bundle &, Numbers &);
+  bool (*isDerived)(const Bundle &, std::string_view size);
+
   /// One line: sizes and types, and what else makes a problem another.
   std::string (*describe)(const Problem &);
   /// Operations of the products of one call, by the convention of the field.

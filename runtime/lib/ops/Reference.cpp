@@ -45,9 +45,15 @@ AttentionInputs flashcore::gatherInputs(
     const std::function<std::optional<TensorView>(std::string_view)> &find) {
   const AttentionSpec &attention = bundle.attention;
   AttentionInputs inputs;
-  inputs.q = *find("q");
   inputs.k = *find("k");
   inputs.v = *find("v");
+  inputs.kNew = find(operand::KNew);
+  // An append may have no queries; what it adds says how many entries there
+  // are.
+  std::optional<TensorView> q = find("q");
+  inputs.q = q ? *q : *inputs.kNew;
+  if (!q)
+    inputs.q.sizes[2] = 0;
   inputs.softmaxScale = attention.softmaxScale;
   inputs.mask = attention.mask;
   inputs.softcap = attention.softcap;
@@ -63,7 +69,6 @@ AttentionInputs flashcore::gatherInputs(
   inputs.score = attention.score ? &*attention.score : nullptr;
   inputs.maskRegion = attention.maskRegion ? &*attention.maskRegion : nullptr;
   inputs.scoresStage = attention.scoresStage;
-  inputs.kNew = find(operand::KNew);
   inputs.vNew = find(operand::VNew);
   inputs.rotaryCos = find(operand::RotaryCos);
   inputs.rotarySin = find(operand::RotarySin);

@@ -77,6 +77,25 @@ int64_t AttentionOp::getDropoutThreshold() {
   return flashcore::getDropoutThreshold(getDropout());
 }
 
+SmallVector<OperandAccess> AttentionOp::getAccesses() {
+  using Kind = OperandAccess::Kind;
+  auto getKind = [&](const OperandInfo &row) {
+    if (row.role == OperandInfo::Role::Output)
+      return Kind::Written;
+    return row.role == OperandInfo::Role::Cache && getKNew() ? Kind::Updated
+                                                             : Kind::Read;
+  };
+  // Of two that are written, messages name the first.
+  SmallVector<OperandAccess> accesses;
+  for (Kind kind : {Kind::Written, Kind::Updated, Kind::Read})
+    for (auto [row, value] : listOperands(*this))
+      if (getKind(row) == kind)
+        accesses.push_back({row.name, value, kind});
+  for (Value tensor : getCapturedTensors())
+    accesses.push_back({"a tensor that a region reads", tensor, Kind::Read});
+  return accesses;
+}
+
 void AttentionOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {

@@ -15,50 +15,20 @@ MutableOperandRange MergeOp::getDpsInitsMutable() {
   return {*this, getOutputMutable().getOperandNumber(), getLse() ? 2u : 1u};
 }
 
+SmallVector<OperandAccess> MergeOp::getAccesses() {
+  using Kind = OperandAccess::Kind;
+  return {{"output", getOutput(), Kind::Written},
+          {"lse", getLse(), Kind::Written},
+          {"outputs", getOutputs(), Kind::Read},
+          {"lses", getLses(), Kind::Read},
+          {"sink_logits", getSinkLogits(), Kind::Read}};
+}
+
 void MergeOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
   if (hasPureBufferSemantics())
     getEffectsOfMemrefs(*this, effects);
-}
-
-namespace {
-/// What an operand is, if there is one: its axes and, in `expected`, the sizes
-/// that they should have.
-struct Operand {
-  StringLiteral name, axes;
-  Value value;
-  SmallVector<int64_t> expected;
-  bool hasAnyFloat = false; ///< else of f32
-};
-} // namespace
-
-static LogicalResult verifyOperand(MergeOp op, const Operand &operand) {
-  auto type = cast<ShapedType>(operand.value.getType());
-  Type element = type.getElementType();
-  // M1, M2
-  if (type.getRank() != static_cast<int64_t>(operand.expected.size()))
-    return op.emitOpError("expects ")
-           << operand.name << " of rank " << operand.expected.size() << " "
-           << operand.axes << ", but got " << type;
-  if (!element.isF32() &&
-      !(operand.hasAnyFloat && (element.isF16() || element.isBF16())))
-    return op.emitOpError("expects ")
-           << operand.name << " of "
-           << (operand.hasAnyFloat ? "f16, bf16 or f32" : "f32") << ", but got "
-           << element;
-  // M3
-  for (auto [want, got] : llvm::zip_equal(operand.expected, type.getShape()))
-    if (differ(want, got))
-      return op.emitOpError("expects ")
-             << operand.name << " shape " << shapeString(operand.expected)
-             << ", but got " << shapeString(type.getShape());
-  // M4
-  if (auto memref = dyn_cast<MemRefType>(type))
-    if (failed(verifyLayout(op, operand.name, memref, operand.hasAnyFloat)))
-      return failure();
-  // M6
-  return verifySpan(op, operand.name, type);
 }
 
 LogicalResult MergeOp::verify() {
@@ -74,18 +44,20 @@ LogicalResult MergeOp::verify() {
                                  : ShapedType::kDynamic};
   parts.append(whole);
   ArrayRef<int64_t> rows = ArrayRef(whole).drop_back();
-  Operand operands[] = {
+  using Elements = OperandShape::Elements;
+  // M1 to M4, M6
+  OperandShape operands[] = {
       {"output", "(batch, heads, seqlen_q, head_dim_v)", getOutput(), whole,
-       /*hasAnyFloat=*/true},
+       Elements::Float},
       {"outputs", "(parts, batch, heads, seqlen_q, head_dim_v)", getOutputs(),
-       parts, /*hasAnyFloat=*/true},
+       parts, Elements::Float},
       {"lses", "(parts, batch, heads, seqlen_q)", getLses(),
-       llvm::to_vector(ArrayRef(parts).drop_back())},
-      {"sink_logits", "(heads)", getSinkLogits(), {whole[1]}},
-      {"lse", "(batch, heads, seqlen_q)", getLse(), llvm::to_vector(rows)}};
-  for (const Operand &operand : operands)
-    if (operand.value && failed(verifyOperand(*this, operand)))
-      return failure();
+       llvm::to_vector(ArrayRef(parts).drop_back()), Elements::F32},
+      {"sink_logits", "(heads)", getSinkLogits(), {whole[1]}, Elements::F32},
+      {"lse", "(batch, heads, seqlen_q)", getLse(), llvm::to_vector(rows),
+       Elements::F32}};
+  if (failed(verifyOperands(*this, operands)))
+    return failure();
   // M3
   if (ShapedType::isDynamic(getHeadDimV()) || getHeadDimV() <= 0)
     return emitOpError("expects a static positive head_dim_v, but got ")

@@ -33,6 +33,23 @@ std::string shapeString(ArrayRef<int64_t> shape);
 LogicalResult verifyShape(Operation *op, StringRef name, Value value,
                           ArrayRef<int64_t> expected);
 
+/// What an operand is, if there is one: its axes and, in `expected`, the sizes
+/// that they should have.
+struct OperandShape {
+  /// Half is f16 or bf16, Float is those or f32. Rows of both are copied as a
+  /// whole, so that their elements lie side by side.
+  enum class Elements { Half, Float, F32, I32 };
+
+  StringLiteral name, axes;
+  Value value;
+  SmallVector<int64_t> expected;
+  Elements elements;
+};
+
+/// That each operand that is there has its rank, elements, sizes and layout,
+/// and spans less than 2^63 bytes.
+LogicalResult verifyOperands(Operation *op, ArrayRef<OperandShape> operands);
+
 /// That an operand spans less than 2^63 bytes from its first element to past
 /// its last, with the offset. What is dynamic counts as least it can.
 LogicalResult verifySpan(Operation *op, StringRef name, ShapedType type);

@@ -1,403 +1,33 @@
-//===- AppendKernel.cpp - Phase 2: rows behind those of a cache -----------===//
+//===- AppendKernel.cpp - Phase 2: kernels that append --------------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The first kernel of an attention with `append`. Blocks copy rows of k_new and
-// v_new to where key and value have room for them; with `rotary` rows of k_new
-// are turned on the way, and other blocks turn those of query, into a copy that
-// the kernels behind read in its place. A thread moves a few columns at a time,
-// 16 bytes where rows allow it. Lengths and pages are data, which may be wrong:
-// no row is written that key and value have no place for.
+// The first kernel of an attention with `append`, and that of flashcore.append.
 //
 //===----------------------------------------------------------------------===//
 
+#include "AppendRows.h"
 #include "AttentionKernels.h"
+#include "KernelOps.h"
 #include "flashcore/Analysis/RowAccess.h"
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/Sequence.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
+#include "flashcore/Target/TargetInfo.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
 
-namespace {
-constexpr int64_t kNumThreads = 128;
-/// Rows of a key head that a block has, of new ones or of the queries that read
-/// it.
-constexpr int64_t kRows = 16;
-/// Columns that a thread moves at a time: 16 bytes.
-constexpr int64_t kColumns = 8;
-
-/// A row of a tensor: all its coordinates but the column.
-struct Row {
-  Value tensor;
-  SmallVector<Value, 3> coordinates;
-};
-
-/// How the columns of a row are shared out: `pairs` pairs of a rotary embedding
-/// in pieces of `pairsOfPiece`, then the columns from `firstColumn` on.
-struct RowPieces {
-  RowPieces(int64_t columns, int64_t pairs, RotaryStyle style)
-      : firstColumn(2 * pairs) {
-    int64_t rest = columns - firstColumn;
-    columnsOfPiece = getPiece(rest | firstColumn, kColumns);
-    numCopied = rest / columnsOfPiece;
-    if (pairs == 0)
-      return;
-    // Those of two columns side by side fill 16 bytes.
-    bool isHalf = style == RotaryStyle::Half;
-    pairsOfPiece = getPiece(pairs, isHalf ? kColumns : kColumns / 2);
-    numTurned = pairs / pairsOfPiece;
-  }
-
-  int64_t getNumber() const { return numTurned + numCopied; }
-
-  int64_t firstColumn;
-  int64_t columnsOfPiece, numCopied;
-  int64_t pairsOfPiece = 1, numTurned = 0;
-
-private:
-  /// The largest power of two up to `most` that divides all of them.
-  static int64_t getPiece(int64_t all, int64_t most) {
-    return std::min(all & -all, most);
-  }
-};
-
-class AppendBuilder {
-public:
-  AppendBuilder(AttentionOp op, KernelFrame &frame)
-      : b(frame.getBuilder()), op(op), frame(frame) {}
-
-  void build();
-
-private:
-  Value asValue(OpFoldResult ofr) {
-    return getValueOrCreateConstantIndexOp(b, b.getLoc(), ofr);
-  }
-  Value index(int64_t value) {
-    return arith::ConstantIndexOp::create(b, value);
-  }
-  Value size(Dim dim) { return asValue(frame.getSize(dim)); }
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-  Value add(Value x, int64_t y) { return y ? add(x, index(y)) : x; }
-  Value subtract(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
-  Value multiply(Value x, int64_t y) {
-    return y == 1 ? x : arith::MulIOp::create(b, x, index(y)).getResult();
-  }
-  Value divide(Value x, Value y) { return arith::DivUIOp::create(b, x, y); }
-  Value remainder(Value x, Value y) { return arith::RemUIOp::create(b, x, y); }
-  Value smaller(Value x, Value y) { return arith::MinSIOp::create(b, x, y); }
-  Value larger(Value x, Value y) { return arith::MaxSIOp::create(b, x, y); }
-  Value isLess(Value x, Value y) {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, y);
-  }
-  Value load(StringRef tensor, ValueRange place) {
-    Value number = memref::LoadOp::create(b, frame.getTensor(tensor), place);
-    return arith::IndexCastOp::create(b, b.getIndexType(), number);
-  }
-  bool isTurned() { return static_cast<bool>(op.getRotaryCos()); }
-  int64_t getNumPairs() {
-    return isTurned()
-               ? cast<ShapedType>(op.getRotaryCos().getType()).getDimSize(1)
-               : 0;
-  }
-  RowPieces getPieces(int64_t columns, int64_t pairs) {
-    return RowPieces(columns, pairs,
-                     op.getStyle().value_or(RotaryStyle::Interleaved));
-  }
-
-  Value countQueryBlocks();
-  void findBlock();
-  void shareItems(Value count, function_ref<void(Value)> move);
-  void choose(Value condition, function_ref<void()> then,
-              function_ref<void()> otherwise);
-  void appendRows(Value chunk);
-  void turnQueries(Value chunk);
-  void moveKeyPiece(Value row, Value piece);
-  void findPlace(Value key, function_ref<void(ValueRange)> write);
-  void movePiece(const RowPieces &pieces, Value piece, Value position,
-                 const Row &from, const Row &to);
-  void copyPiece(const RowPieces &pieces, Value piece, const Row &from,
-                 const Row &to);
-  void turnPiece(const RowPieces &pieces, Value piece, Value position,
-                 const Row &from, const Row &to);
-  Value loadColumns(const Row &row, Value column, int64_t count);
-  void storeColumns(Value values, const Row &row, Value column);
-  Value extend(Value values);
-  Value loadAngles(StringRef tensor, Value position, Value pair, int64_t count);
-
-  ImplicitLocOpBuilder &b;
-  AttentionOp op;
-  KernelFrame &frame;
-  /// What the block works on: `used` keys are there, and there is room for
-  /// `capacity`; an entry that is not there has no rows.
-  Value batch, headKV, rowBlock, thread;
-  Value used, capacity, isThere;
-};
-} // namespace
-
-Value AppendBuilder::countQueryBlocks() {
-  return asValue(affine::makeComposedFoldedAffineApply(
-      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kRows),
-      {frame.getSize(Dim::SeqlenQ)}));
+static int64_t getPairs(Value cos) {
+  return cos ? cast<ShapedType>(cos.getType()).getDimSize(1) : 0;
 }
 
-void AppendBuilder::findBlock() {
-  AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1);
-  auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
-    return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
-  };
-  OpFoldResult rowBlocks =
-      isTurned()
-          ? apply(d0.ceilDiv(kRows) + d1,
-                  {frame.getSize(Dim::SeqlenQ), frame.getSize(Dim::SeqlenNew)})
-          : apply(d0.ceilDiv(kRows), {frame.getSize(Dim::SeqlenNew)});
-  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-  SmallVector<OpFoldResult> basis{frame.getSize(Dim::Batch),
-                                  frame.getSize(Dim::HeadsKV), rowBlocks};
-  auto ids = affine::AffineDelinearizeIndexOp::create(b, block, basis);
-  batch = ids.getResult(0);
-  headKV = ids.getResult(1);
-  rowBlock = ids.getResult(2);
-  capacity = op.getPageTable()
-                 ? asValue(frame.multiply(frame.getSize(Dim::PageSize),
-                                          frame.getSize(Dim::PagesPerSequence)))
-                 : size(Dim::SeqlenK);
-  Value length = load("seqused_k", batch);
-  used = larger(smaller(length, capacity), index(0));
-  isThere =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, length, index(0));
-}
-
-/// Lets the threads of the block take turns at `count` items.
-void AppendBuilder::shareItems(Value count, function_ref<void(Value)> move) {
-  auto loop = scf::ForOp::create(b, thread, count, index(kNumThreads));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  move(loop.getInductionVar());
-}
-
-/// Makes a branch; without an `otherwise` of one side only.
-void AppendBuilder::choose(Value condition, function_ref<void()> then,
-                           function_ref<void()> otherwise) {
-  auto ifOp =
-      scf::IfOp::create(b, condition,
-                        /*withElseRegion=*/static_cast<bool>(otherwise));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  then();
-  if (!otherwise)
-    return;
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  otherwise();
-}
-
-/// Makes `write` where key and value have a place for key `key` of the batch
-/// entry, which is less than its capacity: a page may be anything.
-void AppendBuilder::findPlace(Value key, function_ref<void(ValueRange)> write) {
-  if (!op.getPageTable())
-    return write({batch, headKV, key});
-  Value pageSize = size(Dim::PageSize);
-  Value page = load("page_table", {batch, divide(key, pageSize)});
-  Value row = remainder(key, pageSize);
-  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, page,
-                                       size(Dim::Pages));
-  choose(exists, [&] { write({page, headKV, row}); }, nullptr);
-}
-
-/// Columns from `column` on, which is a multiple of their number, as accesses
-/// that the tensor allows.
-Value AppendBuilder::loadColumns(const Row &row, Value column, int64_t count) {
-  auto type = cast<MemRefType>(row.tensor.getType());
-  int64_t elementBytes = type.getElementTypeBitWidth() / 8;
-  int64_t width = std::min(count, getAccessBytes(row.tensor) / elementBytes);
-  SmallVector<Value> parts;
-  for (int64_t first = 0; first < count; first += width) {
-    auto place = llvm::to_vector_of<Value>(row.coordinates);
-    place.push_back(add(column, first));
-    parts.push_back(vector::LoadOp::create(
-        b, VectorType::get({width}, type.getElementType()), row.tensor, place,
-        /*nontemporal=*/false, llvm::MaybeAlign(width * elementBytes)));
-  }
-  for (; parts.size() > 1; width *= 2) {
-    SmallVector<Value> wider;
-    for (size_t i = 0; i < parts.size(); i += 2)
-      wider.push_back(vector::ShuffleOp::create(
-          b, parts[i], parts[i + 1],
-          llvm::to_vector(llvm::seq<int64_t>(0, 2 * width))));
-    parts = std::move(wider);
-  }
-  return parts.front();
-}
-
-void AppendBuilder::storeColumns(Value values, const Row &row, Value column) {
-  auto type = cast<VectorType>(values.getType());
-  int64_t count = type.getNumElements();
-  int64_t elementBytes = type.getElementTypeBitWidth() / 8;
-  int64_t width = std::min(count, getAccessBytes(row.tensor) / elementBytes);
-  for (int64_t first = 0; first < count; first += width) {
-    Value part = values;
-    if (width < count)
-      part = vector::ShuffleOp::create(
-          b, values, values, llvm::to_vector(llvm::seq(first, first + width)));
-    auto place = llvm::to_vector_of<Value>(row.coordinates);
-    place.push_back(add(column, first));
-    vector::StoreOp::create(b, part, row.tensor, place, /*nontemporal=*/false,
-                            llvm::MaybeAlign(width * elementBytes));
-  }
-}
-
-Value AppendBuilder::extend(Value values) {
-  return arith::ExtFOp::create(
-      b, cast<VectorType>(values.getType()).clone(b.getF32Type()), values);
-}
-
-/// Positions past the last row have its angles.
-Value AppendBuilder::loadAngles(StringRef tensor, Value position, Value pair,
-                                int64_t count) {
-  Value last = subtract(size(Dim::Positions), index(1));
-  Row row{frame.getTensor(tensor), {smaller(position, last)}};
-  return extend(loadColumns(row, pair, count));
-}
-
-void AppendBuilder::copyPiece(const RowPieces &pieces, Value piece,
-                              const Row &from, const Row &to) {
-  Value column =
-      add(multiply(piece, pieces.columnsOfPiece), pieces.firstColumn);
-  storeColumns(loadColumns(from, column, pieces.columnsOfPiece), to, column);
-}
-
-/// x' = x cos - y sin, y' = x sin + y cos, in f32, rounded once.
-void AppendBuilder::turnPiece(const RowPieces &pieces, Value piece,
-                              Value position, const Row &from, const Row &to) {
-  int64_t count = pieces.pairsOfPiece;
-  Value pair = multiply(piece, count);
-  Value cos = loadAngles("rotary_cos", position, pair, count);
-  Value sin = loadAngles("rotary_sin", position, pair, count);
-  auto turn = [&](Value x, Value y) -> std::pair<Value, Value> {
-    auto times = [&](Value a, Value angle) {
-      return arith::MulFOp::create(b, a, angle).getResult();
-    };
-    Value first = arith::SubFOp::create(b, times(x, cos), times(y, sin));
-    Value second = arith::AddFOp::create(b, times(x, sin), times(y, cos));
-    return {first, second};
-  };
-  auto round = [&](Value values) -> Value {
-    Type element = cast<MemRefType>(to.tensor.getType()).getElementType();
-    return arith::TruncFOp::create(
-        b, cast<VectorType>(values.getType()).clone(element), values);
-  };
-  if (*op.getStyle() == RotaryStyle::Half) {
-    Value other = add(pair, getNumPairs());
-    auto [x, y] = turn(extend(loadColumns(from, pair, count)),
-                       extend(loadColumns(from, other, count)));
-    storeColumns(round(x), to, pair);
-    storeColumns(round(y), to, other);
-    return;
-  }
-  // Pairs side by side: 0 and 1, 2 and 3, and so on.
-  Value column = multiply(pair, 2);
-  Value both = extend(loadColumns(from, column, 2 * count));
-  SmallVector<int64_t> even, mixed;
-  for (int64_t i = 0; i < count; ++i) {
-    even.push_back(2 * i);
-    mixed.append({i, count + i});
-  }
-  SmallVector<int64_t> odd =
-      llvm::map_to_vector(even, [](int64_t i) { return i + 1; });
-  auto [x, y] = turn(vector::ShuffleOp::create(b, both, both, even),
-                     vector::ShuffleOp::create(b, both, both, odd));
-  storeColumns(round(vector::ShuffleOp::create(b, x, y, mixed)), to, column);
-}
-
-/// Piece `piece` of a row: those that are turned come first.
-void AppendBuilder::movePiece(const RowPieces &pieces, Value piece,
-                              Value position, const Row &from, const Row &to) {
-  auto turn = [&] { turnPiece(pieces, piece, position, from, to); };
-  auto copy = [&] {
-    copyPiece(pieces, subtract(piece, index(pieces.numTurned)), from, to);
-  };
-  if (pieces.numTurned == 0)
-    return copyPiece(pieces, piece, from, to);
-  if (pieces.numCopied == 0)
-    return turn();
-  choose(isLess(piece, index(pieces.numTurned)), turn, copy);
-}
-
-/// Of row `row` of k_new and v_new, whose pieces are counted together.
-void AppendBuilder::moveKeyPiece(Value row, Value piece) {
-  RowPieces ofKey = getPieces(op.getHeadDim(), getNumPairs()),
-            ofValue = getPieces(op.getHeadDimV(), /*pairs=*/0);
-  Value key = add(used, row);
-  SmallVector<Value, 3> source{batch, headKV, row};
-  findPlace(key, [&](ValueRange place) {
-    SmallVector<Value, 3> goal(place);
-    auto moveKey = [&] {
-      movePiece(ofKey, piece, key, {frame.getTensor("k_new"), source},
-                {frame.getTensor("k"), goal});
-    };
-    auto moveValue = [&] {
-      copyPiece(ofValue, subtract(piece, index(ofKey.getNumber())),
-                {frame.getTensor("v_new"), source},
-                {frame.getTensor("v"), goal});
-    };
-    choose(isLess(piece, index(ofKey.getNumber())), moveKey, moveValue);
-  });
-}
-
-/// Rows of k_new and v_new, as far as there is room for them.
-void AppendBuilder::appendRows(Value chunk) {
-  Value first = multiply(chunk, kRows);
-  Value rows = smaller(size(Dim::SeqlenNew), subtract(capacity, used));
-  rows = smaller(subtract(rows, first), index(kRows));
-  rows = arith::SelectOp::create(b, isThere, rows, index(0));
-  int64_t numPieces = getPieces(op.getHeadDim(), getNumPairs()).getNumber() +
-                      getPieces(op.getHeadDimV(), /*pairs=*/0).getNumber();
-  shareItems(multiply(rows, numPieces), [&](Value item) {
-    Value row = add(first, divide(item, index(numPieces)));
-    moveKeyPiece(row, remainder(item, index(numPieces)));
-  });
-}
-
-/// Rows of query, of all heads that read the block's key head.
-void AppendBuilder::turnQueries(Value chunk) {
-  Value first = multiply(chunk, kRows);
-  Value rows = smaller(subtract(size(Dim::SeqlenQ), first), index(kRows));
-  RowPieces pieces = getPieces(op.getHeadDim(), getNumPairs());
-  Value heads = divide(size(Dim::HeadsQ), size(Dim::HeadsKV));
-  Value firstHead = arith::MulIOp::create(b, headKV, heads);
-  Value numPieces = index(pieces.getNumber());
-  Value items =
-      multiply(arith::MulIOp::create(b, rows, heads), pieces.getNumber());
-  shareItems(items, [&](Value item) {
-    Value number = divide(item, numPieces);
-    Value head = add(firstHead, divide(number, rows));
-    Value row = add(first, remainder(number, rows));
-    Value position = op.rotatesByOnePosition() ? used : add(used, row);
-    SmallVector<Value, 3> place{batch, head, row};
-    movePiece(pieces, remainder(item, numPieces), position,
-              {frame.getTensor("q"), place}, {frame.getCopy(), place});
-  });
-}
-
-void AppendBuilder::build() {
-  findBlock();
-  if (!isTurned()) {
-    appendRows(rowBlock);
-  } else {
-    Value numQueries = countQueryBlocks();
-    choose(
-        isLess(rowBlock, numQueries), [&] { turnQueries(rowBlock); },
-        [&] { appendRows(subtract(rowBlock, numQueries)); });
-  }
-  gpu::ReturnOp::create(b);
+/// A kernel writes to what is updated, and to the copy of query.
+static void markWritten(MutableArrayRef<KernelArgument> arguments,
+                        const KernelSignature &signature) {
+  for (KernelArgument &argument : arguments)
+    argument.isWritten = argument.kind == KernelArgument::Pointer &&
+                         signature.getTensors()[argument.tensor].isUpdated;
 }
 
 /// Which rows there are, where they go, and what they are turned by.
@@ -414,28 +44,104 @@ listArguments(const AttentionSignature &signature, bool isTurned) {
   };
   SmallVector<KernelArgument> arguments =
       signature.listArguments(KernelSignature::NoWorkspace, isTaken, isSize);
-  for (KernelArgument &argument : arguments)
-    argument.isWritten = argument.kind == KernelArgument::Pointer &&
-                         signature.getTensors()[argument.tensor].isUpdated;
+  markWritten(arguments, signature);
   if (isTurned)
-    signature.addCopy(arguments, "q", /*isWritten=*/true);
+    signature.addCopy(arguments, operand::kQuery, /*isWritten=*/true);
   return arguments;
-}
-
-/// Blocks of rows of query, then as many as there may be of new ones.
-static SizeFormula getGrid(bool isTurned) {
-  SizeFormula rows =
-      isTurned ? SizeFormula(Dim::SeqlenQ).ceilDiv(kRows) + Dim::SeqlenNew
-               : SizeFormula(Dim::SeqlenNew).ceilDiv(kRows);
-  return rows * Dim::HeadsKV * Dim::Batch;
 }
 
 Kernel mlir::flashcore::getAppendKernel(AttentionOp op,
                                         const AttentionSignature &signature) {
   bool isTurned = static_cast<bool>(op.getRotaryCos());
-  return {"_append",
-          listArguments(signature, isTurned),
-          {getGrid(isTurned), kNumThreads},
+  AppendedRows rows{op.getHeadDim(),
+                    op.getHeadDimV(),
+                    static_cast<bool>(op.getPageTable()),
+                    getPairs(op.getRotaryCos()),
+                    op.getStyle().value_or(RotaryStyle::Interleaved),
+                    isTurned,
+                    op.rotatesByOnePosition()};
+  return {"_append", listArguments(signature, isTurned), getAppendLaunch(rows),
           /*schedule=*/nullptr,
-          [op](KernelFrame &frame) { AppendBuilder(op, frame).build(); }};
+          [rows](KernelFrame &frame) { buildAppend(frame, rows); }};
+}
+
+static SmallVector<KernelTensor> getTensors(AppendOp op) {
+  bool isPaged = static_cast<bool>(op.getPageTable());
+  SmallVector<KernelTensor> tensors;
+  auto add = [&](StringRef name, Value value, ArrayRef<Dim> axes,
+                 bool isOutput = false) {
+    if (!value)
+      return;
+    auto type = cast<MemRefType>(value.getType());
+    bool hasRows = isa<FloatType>(type.getElementType());
+    tensors.emplace_back(name, isOutput, value, axes,
+                         hasRows ? getAccessBytes(type)
+                                 : type.getElementTypeBitWidth() / 8);
+  };
+  Dim entries = isPaged ? Dim::Pages : Dim::Batch;
+  Dim keys = isPaged ? Dim::PageSize : Dim::SeqlenK;
+  add(operand::kKey, op.getKey(), {entries, Dim::HeadsKV, keys, Dim::HeadDim});
+  add(operand::kValue, op.getValue(),
+      {entries, Dim::HeadsKV, keys, Dim::HeadDimV});
+  for (KernelTensor &cache : tensors)
+    cache.isUpdated = true;
+  add(operand::kKNew, op.getKNew(),
+      {Dim::Batch, Dim::HeadsKV, Dim::SeqlenNew, Dim::HeadDim});
+  add(operand::kVNew, op.getVNew(),
+      {Dim::Batch, Dim::HeadsKV, Dim::SeqlenNew, Dim::HeadDimV});
+  add(operand::kSequsedK, op.getSequsedK(), {Dim::Batch});
+  add(operand::kPageTable, op.getPageTable(),
+      {Dim::Batch, Dim::PagesPerSequence});
+  add(operand::kRotaryCos, op.getRotaryCos(),
+      {Dim::Positions, Dim::RotaryPairs});
+  add(operand::kRotarySin, op.getRotarySin(),
+      {Dim::Positions, Dim::RotaryPairs});
+  SmallVector<Dim> queries{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ, Dim::HeadDim};
+  add(operand::kQuery, op.getQuery(), queries);
+  add("q_turned", op.getTurned(), queries, /*isOutput=*/true);
+  return tensors;
+}
+
+namespace {
+/// One kernel, on all tensors and sizes of the op.
+struct AppendKernels final
+    : KernelOpInterface::ExternalModel<AppendKernels, AppendOp> {
+  LogicalResult checkKernels(Operation *op) const { return checkHasChip(op); }
+
+  std::vector<KernelProgram> getPrograms(Operation *operation) const {
+    auto op = cast<AppendOp>(operation);
+    auto signature = std::make_shared<KernelSignature>(::getTensors(op));
+    AppendedRows rows{op.getHeadDim(),
+                      op.getHeadDimV(),
+                      static_cast<bool>(op.getPageTable()),
+                      getPairs(op.getRotaryCos()),
+                      op.getStyle().value_or(RotaryStyle::Interleaved),
+                      /*turnsQueries=*/static_cast<bool>(op.getQuery())};
+    SmallVector<KernelArgument> arguments = signature->listArguments(
+        KernelSignature::NoWorkspace, [](const KernelTensor &) { return true; },
+        [](Dim dim) { return dim != Dim::KeySplits; });
+    markWritten(arguments, *signature);
+    KernelProgram program{getKernelName(op), getChip(op), signature};
+    program.kernels.push_back(
+        {"", std::move(arguments), getAppendLaunch(rows), /*schedule=*/nullptr,
+         [rows](KernelFrame &frame) { buildAppend(frame, rows); }});
+    if (auto style = op.getStyle()) {
+      Builder b(op.getContext());
+      program.attributes = b.getDictionaryAttr(b.getNamedAttr(
+          "rotary", b.getStringAttr(stringifyRotaryStyle(*style))));
+    }
+    return {std::move(program)};
+  }
+
+private:
+  static std::string getKernelName(AppendOp op) {
+    std::string name = "append_";
+    llvm::raw_string_ostream(name) << op.getKeyType().getElementType();
+    return name + "_d" + std::to_string(op.getHeadDim());
+  }
+};
+} // namespace
+
+void mlir::flashcore::attachAppendKernels(MLIRContext *context) {
+  AppendOp::attachInterface<AppendKernels>(*context);
 }

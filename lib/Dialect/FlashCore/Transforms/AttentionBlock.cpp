@@ -14,6 +14,7 @@
 #include "TileOperands.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/TileWalk.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Schedule/ScheduleChoice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -199,7 +200,7 @@ void AttentionBlock::build(function_ref<void()> prepare,
 /// A block without keys may read the first entry and look at nothing there. Of
 /// no sequences not even that exists, and a number that does stands for it.
 Value AttentionBlock::getPageTable() {
-  Value table = frame.getTensor("page_table");
+  Value table = frame.getTensor(operand::kPageTable);
   if (!op.getCuSeqlensQ())
     return table;
   auto type = cast<MemRefType>(table.getType());
@@ -210,7 +211,7 @@ Value AttentionBlock::getPageTable() {
   assert(succeeded(isStrided) && !ShapedType::isDynamic(offset));
   auto metadata = memref::ExtractStridedMetadataOp::create(b, table);
   Value ends = memref::ReinterpretCastOp::create(
-      b, type, frame.getTensor("cu_seqlens_q"), b.getIndexAttr(offset),
+      b, type, frame.getTensor(operand::kCuSeqlensQ), b.getIndexAttr(offset),
       metadata.getConstifiedMixedSizes(), metadata.getConstifiedMixedStrides());
   Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
                                         asValue(frame.getSize(Dim::CuSeqlens)),

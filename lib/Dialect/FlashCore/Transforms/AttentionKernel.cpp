@@ -14,6 +14,7 @@
 #include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
 #include "TileOperands.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Schedule/ResourceModel.h"
 #include "flashcore/Schedule/TileStaging.h"
 
@@ -54,17 +55,18 @@ void AttentionKernelBuilder::buildTile(Value warp) {
   auto slice = [&](Value tensor, OpFoldResult entry) {
     return sliceRows(b, tensor, entry, rows.headQ, firstRow, rows.rows);
   };
-  Value q = slice(frame.getTensor("q"), sequence.batch);
-  Value k = block.getKeys("k");
-  Value v = block.getKeys("v");
+  Value q = slice(frame.getTensor(operand::kQuery), sequence.batch);
+  Value k = block.getKeys(operand::kKey);
+  Value v = block.getKeys(operand::kValue);
   OpFoldResult entry =
       isSplit() ? block.getPartialEntry() : OpFoldResult(sequence.batch);
-  Value o = slice(isSplit() ? partials.output : frame.getTensor("o"), entry);
+  Value o = slice(
+      isSplit() ? partials.output : frame.getTensor(operand::kOutput), entry);
   Value lse;
   if (isSplit())
     lse = slice(partials.lse, entry);
   else if (op.getLse())
-    lse = slice(frame.getTensor("lse"), entry);
+    lse = slice(frame.getTensor(operand::kLse), entry);
   Value rest = isSplit() ? partials.rest : LseRest(frame, signature).view();
   if (rest)
     rest = slice(rest, entry);
@@ -79,12 +81,12 @@ void AttentionKernelBuilder::buildTile(Value warp) {
     tile.getLseRestMutable().assign(rest);
   // Of a part of the keys it is for the merge.
   if (!isSplit())
-    giveWhole(tile.getSinkLogitsMutable(), "sink_logits");
-  giveWhole(tile.getRngMutable(), "rng");
-  giveWhole(tile.getBlockCountsMutable(), "block_counts");
-  giveWhole(tile.getBlockIndicesMutable(), "block_indices");
-  giveWhole(tile.getFullBlockCountsMutable(), "full_block_counts");
-  giveWhole(tile.getFullBlockIndicesMutable(), "full_block_indices");
+    giveWhole(tile.getSinkLogitsMutable(), operand::kSinkLogits);
+  giveWhole(tile.getRngMutable(), operand::kRng);
+  giveWhole(tile.getBlockCountsMutable(), operand::kBlockCounts);
+  giveWhole(tile.getBlockIndicesMutable(), operand::kBlockIndices);
+  giveWhole(tile.getFullBlockCountsMutable(), operand::kFullBlockCounts);
+  giveWhole(tile.getFullBlockIndicesMutable(), operand::kFullBlockIndices);
   setBounds(op, tile);
   tile.setDropoutAttr(op.getDropoutAttr());
   tile.setBlockSizeAttr(op.getBlockSizeAttr());
@@ -133,12 +135,12 @@ static void addTensorMaps(SmallVectorImpl<KernelArgument> &arguments,
     pageSize = op.getKeyType().getDimSize(AttentionOp::Seqlen);
   int64_t keyRows = getBoxRows(schedule.getChoice(), pageSize);
   SmallVector<std::tuple<StringRef, TileRole, int64_t>> tiles{
-      {"q", TileRole::Query, schedule.getWarpM()},
-      {"k", TileRole::Key, keyRows},
-      {"v", TileRole::Value, keyRows}};
+      {operand::kQuery, TileRole::Query, schedule.getWarpM()},
+      {operand::kKey, TileRole::Key, keyRows},
+      {operand::kValue, TileRole::Value, keyRows}};
   // Each warp stores its own rows.
   if (schedule.getOutput() == fcgpu::OutputRoute::Bulk)
-    tiles.emplace_back("o", TileRole::Output,
+    tiles.emplace_back(operand::kOutput, TileRole::Output,
                        schedule.getWarpM() / schedule.getTileWarps());
   for (auto [name, role, rows] : tiles) {
     unsigned index = signature.getTensorIndex(name);
@@ -159,7 +161,7 @@ static void addTensorMaps(SmallVectorImpl<KernelArgument> &arguments,
     bool isOfKeys = role == TileRole::Key || role == TileRole::Value;
     bool isRagged = isOfKeys ? hasKeyEnds : hasQueryEnds;
     // Loads need the other one, too (TensorBox.cpp).
-    if (!isRagged || name != "o")
+    if (!isRagged || name != operand::kOutput)
       arguments.push_back(map);
     if (!isRagged)
       continue;

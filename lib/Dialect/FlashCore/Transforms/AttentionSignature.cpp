@@ -126,5 +126,5 @@ bool AttentionSignature::isOfAppend(Dim dim) {
 void AttentionSignature::addCopyOfQuery(
     SmallVectorImpl<KernelArgument> &arguments) const {
   if (getTensors().front().isCopied)
-    addCopy(arguments, "q", /*isWritten=*/false);
+    addCopy(arguments, operand::kQuery, /*isWritten=*/false);
 }

@@ -16,6 +16,7 @@
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/IR/Overlaps.h"
 #include "flashcore/Dialect/FlashCore/Transforms/GPUTarget.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelOpInterface.h"
 #include "flashcore/Dialect/FlashCore/Transforms/Passes.h"
 #include "flashcore/Schedule/NamedSchedules.h"
 #include "flashcore/Schedule/OpenSizes.h"
@@ -145,6 +146,12 @@ struct ConfigurePass final
       llvm::cl::init(fcgpu::FieldOption<Type>())};
 #include "flashcore/Dialect/FCGPU/IR/ScheduleFields.def"
 
+  void getDependentDialects(DialectRegistry &registry) const override {
+    ConfigurePassBase::getDependentDialects(registry);
+    // Whoever embeds the pass need not know of it.
+    registerKernelOpInterfaceExternalModels(registry);
+  }
+
   ConfigurePass() = default;
   /// The values of options are copied by clone().
   ConfigurePass(const ConfigurePass &other)
@@ -239,13 +246,15 @@ struct ConfigurePass final
     return success();
   }
 
-  LogicalResult configure(MergeOp op, const TargetInfo &target) {
+  /// Of an op that has no schedule the chip alone.
+  LogicalResult configure(KernelOpInterface op, const TargetInfo &target) {
     auto chip = op->getAttrOfType<StringAttr>(fcgpu::kChipAttrName);
     if (chip && chip != target.chip)
-      return op.emitOpError("is for ")
+      return op->emitOpError("is for ")
              << chip.getValue() << ", but the target is " << target.chip;
-    if (failed(checkOutputsApart(op, shareElements)))
-      return failure();
+    if (auto onHost = dyn_cast<HostOpInterface>(op.getOperation()))
+      if (failed(checkOutputsApart(onHost, shareElements)))
+        return failure();
     op->setAttr(fcgpu::kChipAttrName,
                 StringAttr::get(&getContext(), target.chip));
     return success();
@@ -282,8 +291,10 @@ struct ConfigurePass final
       anyFailed |=
           failed(configure(op, *target, options, tuning ? &*tuning : nullptr));
     });
-    getOperation()->walk(
-        [&](MergeOp op) { anyFailed |= failed(configure(op, *target)); });
+    getOperation()->walk([&](KernelOpInterface op) {
+      if (!isa<AttentionOp>(op))
+        anyFailed |= failed(configure(op, *target));
+    });
     if (anyFailed)
       signalPassFailure();
   }

@@ -12,8 +12,14 @@
 namespace mlir::flashcore {
 
 // Each lets one op of the dialect have the interface.
+void attachAppendKernels(MLIRContext *context);
 void attachAttentionKernels(MLIRContext *context);
 void attachMergeKernels(MLIRContext *context);
+
+/// The chip that flashcore-configure has written onto an op without a schedule.
+StringRef getChip(Operation *op);
+/// Reports that it has not, or that there is no such chip.
+LogicalResult checkHasChip(Operation *op);
 
 } // namespace mlir::flashcore
 

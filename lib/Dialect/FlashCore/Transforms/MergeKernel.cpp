@@ -14,6 +14,7 @@
 #include "KernelOps.h"
 #include "MergeRows.h"
 #include "flashcore/Analysis/RowAccess.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Target/TargetInfo.h"
 
 using namespace mlir;
@@ -29,7 +30,7 @@ listArguments(const AttentionSignature &signature) {
         using Use = OperandInfo::Use;
         Use use = AttentionSignature::getUse(tensor);
         return use == Use::Result || use == Use::Sink ||
-               tensor.name == "cu_seqlens_q";
+               tensor.name == operand::kCuSeqlensQ;
       },
       [&](Dim dim) {
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
@@ -75,12 +76,12 @@ static SmallVector<KernelTensor> getTensors(MergeOp op) {
                        getRowBytes(op.getOutputs()));
   tensors.emplace_back("lses", false, op.getLses(), parts,
                        getElementBytes(op.getLses()));
-  tensors.emplace_back("o", true, op.getOutput(), columns,
+  tensors.emplace_back(operand::kOutput, true, op.getOutput(), columns,
                        getRowBytes(op.getOutput()));
   if (Value lse = op.getLse())
-    tensors.emplace_back("lse", true, lse, rows, getElementBytes(lse));
+    tensors.emplace_back(operand::kLse, true, lse, rows, getElementBytes(lse));
   if (Value logits = op.getSinkLogits())
-    tensors.emplace_back("sink_logits", false, logits,
+    tensors.emplace_back(operand::kSinkLogits, false, logits,
                          ArrayRef<Dim>{Dim::HeadsQ}, getElementBytes(logits));
   return tensors;
 }
@@ -89,19 +90,10 @@ namespace {
 /// A merge has one kernel, on all of its tensors and sizes.
 struct MergeKernels final
     : KernelOpInterface::ExternalModel<MergeKernels, MergeOp> {
-  LogicalResult checkKernels(Operation *op) const {
-    auto chip = op->getAttrOfType<StringAttr>(fcgpu::kChipAttrName);
-    if (!chip)
-      return op->emitOpError(
-          "has no fcgpu.chip; run flashcore-configure first");
-    if (!lookupTarget(chip))
-      return op->emitOpError("is for an ") << unknownChipMessage(chip);
-    return success();
-  }
+  LogicalResult checkKernels(Operation *op) const { return checkHasChip(op); }
 
   std::vector<KernelProgram> getPrograms(Operation *operation) const {
     auto op = cast<MergeOp>(operation);
-    auto chip = op->getAttrOfType<StringAttr>(fcgpu::kChipAttrName);
     auto signature = std::make_shared<KernelSignature>(::getTensors(op));
     MergeGroups groups(op.getHeadDimV(), signature->getExtent(Dim::Parts));
     auto buildBody = [groups](KernelFrame &frame) {
@@ -110,7 +102,7 @@ struct MergeKernels final
                        getAccessBytes(outputs), frame.getSize(Dim::Parts)};
       buildMerge(frame, parts, groups, /*isInvariant=*/false);
     };
-    KernelProgram program{getKernelName(op), chip, signature};
+    KernelProgram program{getKernelName(op), getChip(op), signature};
     program.kernels.push_back(
         {"",
          signature->listArguments(

@@ -15,6 +15,7 @@
 #include "MergeRows.h"
 #include "Exponentials.h"
 #include "flashcore/Analysis/RowAccess.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -278,7 +279,7 @@ MergeBuilder::Sums MergeBuilder::add(ArrayRef<Sums> parts) {
 
 /// A sink is one more score, without a row of V.
 MergeBuilder::Sums MergeBuilder::addSink(Sums row) {
-  Value logits = find("sink_logits");
+  Value logits = find(operand::kSinkLogits);
   if (!logits)
     return row;
   Value logit = memref::LoadOp::create(b, logits, head);
@@ -412,7 +413,7 @@ void MergeBuilder::writeLse(const LogSumExp &lse) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(getBlockIf(column));
   SmallVector<Value> row{batch, head, query};
-  memref::StoreOp::create(b, lse.value, find("lse"), row);
+  memref::StoreOp::create(b, lse.value, find(operand::kLse), row);
   if (lseRest)
     memref::StoreOp::create(b, lse.getRest(b), lseRest, row);
 }
@@ -428,8 +429,8 @@ void MergeBuilder::writeResults(const Sums &row) {
   // The largest part has weight 1, so only an empty row has a sum of 0.
   Value inverse = arith::DivFOp::create(b, constant(1), row.weight);
   inverse = arith::SelectOp::create(b, isEmpty, constant(0), inverse);
-  writeOutput(frame.getTensor("o"), row.output, inverse);
-  if (find("lse"))
+  writeOutput(frame.getTensor(operand::kOutput), row.output, inverse);
+  if (find(operand::kLse))
     writeLse(getLogSumExp(b, row.max, /*scale=*/1, row.weight, isEmpty,
                           hasRest() ? row.rest : Value()));
 }
@@ -438,7 +439,7 @@ void MergeBuilder::build() {
   {
     OpBuilder::InsertionGuard guard(b);
     findRow();
-    if (Value ends = find("cu_seqlens_q"))
+    if (Value ends = find(operand::kCuSeqlensQ))
       b.setInsertionPointToStart(
           scf::IfOp::create(b, isOfSequence(ends), /*withElseRegion=*/false)
               .thenBlock());

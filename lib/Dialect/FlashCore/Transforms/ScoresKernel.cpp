@@ -15,6 +15,7 @@
 #include "AttentionWorkspace.h"
 #include "Sequences.h"
 #include "TileOperands.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Schedule/ResourceModel.h"
 #include "flashcore/Schedule/ScoresChoice.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -106,14 +107,14 @@ void ScoresKernelBuilder::buildWarpTile(Value warp) {
                    OpFoldResult count) {
     return sliceRows(b, tensor, sequence.batch, head, first, count);
   };
-  Value q = slice(frame.getTensor("q"), headQ, row, rows);
-  Value k =
-      slice(frame.getTensor("k"), headKV, sequence.firstKey, sequence.seqlenK);
+  Value q = slice(frame.getTensor(operand::kQuery), headQ, row, rows);
+  Value k = slice(frame.getTensor(operand::kKey), headKV, sequence.firstKey,
+                  sequence.seqlenK);
   Value scores = slice(target, headQ, row, rows);
   // Read by whole coordinates.
   Value lse;
   if (stage == ScoresStage::Probabilities)
-    lse = frame.getTensor("lse");
+    lse = frame.getTensor(operand::kLse);
   TilePlace place{sequence.number,
                   headQ,
                   asValue(row),
@@ -153,13 +154,14 @@ listArguments(const AttentionSignature &signature, ScoresStage stage,
       return false;
     switch (AttentionSignature::getUse(tensor)) {
     case Use::Product:
-      return tensor.name != "v";
+      return tensor.name != operand::kValue;
     case Use::Sequence:
       return true;
     case Use::Score:
       return stage >= ScoresStage::Changed;
     case Use::Result:
-      return tensor.name == "lse" && stage == ScoresStage::Probabilities;
+      return tensor.name == operand::kLse &&
+             stage == ScoresStage::Probabilities;
     case Use::Scores:
       return writesOutput;
     default:
@@ -200,7 +202,7 @@ Kernel mlir::flashcore::getScoresKernel(AttentionOp op,
           getLaunch(op, signature, schedule), schedule,
           [=, &signature](KernelFrame &frame) {
             ScoresKernelBuilder(op, frame, schedule, stage,
-                                frame.getTensor("scores"),
+                                frame.getTensor(operand::kScores),
                                 LseRest(frame, signature).view())
                 .build();
           }};

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Sequences.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -69,7 +70,7 @@ Value SequenceFinder::load(StringRef tensor, Value place) {
 /// Of no sequences there is nothing to load.
 Value SequenceFinder::loadUsed(Value sequence) {
   if (!op.getCuSeqlensQ())
-    return load("seqused_k", sequence);
+    return load(operand::kSequsedK, sequence);
   Value isThere =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
                             asValue(frame.getSize(Dim::CuSeqlens)), index(1));
@@ -77,7 +78,7 @@ Value SequenceFinder::loadUsed(Value sequence) {
                                 /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());
-  scf::YieldOp::create(b, load("seqused_k", sequence));
+  scf::YieldOp::create(b, load(operand::kSequsedK, sequence));
   b.setInsertionPointToStart(ifOp.elseBlock());
   scf::YieldOp::create(b, index(0));
   return ifOp.getResult(0);
@@ -88,7 +89,7 @@ Value SequenceFinder::getFirstBlock(Value sequence) {
   AffineExpr end = b.getAffineDimExpr(0), number = b.getAffineDimExpr(1);
   return affine::AffineApplyOp::create(
       b, end.floorDiv(blockM) + number,
-      ValueRange{load("cu_seqlens_q", sequence), sequence});
+      ValueRange{load(operand::kCuSeqlensQ, sequence), sequence});
 }
 
 /// The last sequence whose first block is not behind `block`: half of those
@@ -161,12 +162,12 @@ Sequence SequenceFinder::find(Value batch, Value queryBlock) {
     found.number = search(queryBlock);
     found.queryBlock =
         arith::SubIOp::create(b, queryBlock, getFirstBlock(found.number));
-    Rows queries = getRows("cu_seqlens_q", found.number, Dim::SeqlenQ);
+    Rows queries = getRows(operand::kCuSeqlensQ, found.number, Dim::SeqlenQ);
     found.firstQuery = queries.first;
     found.seqlenQ = queries.count;
     Value numKeys = asValue(found.seqlenK);
     if (op.getCuSeqlensK()) {
-      Rows keys = getRows("cu_seqlens_k", found.number, Dim::SeqlenK);
+      Rows keys = getRows(operand::kCuSeqlensK, found.number, Dim::SeqlenK);
       found.firstKey = keys.first;
       numKeys = keys.count;
     }

@@ -14,6 +14,7 @@
 #include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
 #include "Exponentials.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -175,7 +176,7 @@ SoftmaxBuilder::Sums SoftmaxBuilder::mergeLanes(Sums own) {
 
 /// One more score of the row, without a column.
 SoftmaxBuilder::Sums SoftmaxBuilder::addSink(Sums row) {
-  Value logits = frame.findTensor("sink_logits");
+  Value logits = frame.findTensor(operand::kSinkLogits);
   if (!logits)
     return row;
   Value logit = memref::LoadOp::create(b, logits, head);
@@ -206,7 +207,7 @@ void SoftmaxBuilder::writeProbabilities(Value max, Value inverse) {
 }
 
 void SoftmaxBuilder::writeLse(Sums row, Value isEmpty) {
-  Value lse = frame.findTensor("lse");
+  Value lse = frame.findTensor(operand::kLse);
   if (!lse)
     return;
   LogSumExp sum = getLogSumExp(b, row.max, /*scale=*/1, row.sum, isEmpty);
@@ -242,7 +243,7 @@ Kernel mlir::flashcore::getSoftmaxKernel(AttentionOp op,
   SmallVector<KernelArgument> arguments = signature.listArguments(
       KernelSignature::WritesWorkspace,
       [](const KernelTensor &tensor) {
-        return tensor.name == "lse" ||
+        return tensor.name == operand::kLse ||
                AttentionSignature::getUse(tensor) == OperandInfo::Use::Sink;
       },
       [](Dim dim) {

@@ -6,6 +6,7 @@
 
 #include "TileOperands.h"
 #include "ScoreRegion.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -61,9 +62,9 @@ void mlir::flashcore::addRegions(KernelFrame &frame, AttentionOp op,
   if (stage >= ScoresStage::Changed) {
     cloneRegions(op, tile, getCaptured(frame, op));
     if (op.getAlibiSlopes())
-      addAlibi(tile, frame.getTensor("alibi_slopes"));
+      addAlibi(tile, frame.getTensor(operand::kAlibiSlopes));
     if (op.getBias())
-      addBias(tile, frame.getTensor("bias"));
+      addBias(tile, frame.getTensor(operand::kBias));
   }
   if (auto cap = op.getSoftcap(); cap && stage >= ScoresStage::Capped)
     addSoftcap(tile, cap->convertToFloat());

@@ -14,6 +14,7 @@
 #include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
 #include "TileOperands.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Schedule/ResourceModel.h"
 
 using namespace mlir;
@@ -26,9 +27,9 @@ static void buildValues(AttentionOp op, KernelFrame &frame,
   auto buildTile = [&](Value warp) {
     WarpRows rows = block.findRows(warp);
     Value batch = block.getSequence().batch;
-    Value v = block.getKeys("v");
-    Value o = sliceRows(b, frame.getTensor("o"), batch, rows.headQ, rows.row,
-                        rows.rows);
+    Value v = block.getKeys(operand::kValue);
+    Value o = sliceRows(b, frame.getTensor(operand::kOutput), batch, rows.headQ,
+                        rows.row, rows.rows);
     Value p = UnfusedWorkspace(frame, signature)
                   .viewTile(batch, rows.headQ, rows.row, rows.rows);
     auto tile = ValuesTileOp::create(b, p, v, o, block.getPlace(rows));
@@ -43,11 +44,12 @@ Kernel mlir::flashcore::getValuesKernel(AttentionOp op,
   SmallVector<KernelArgument> arguments = signature.listArguments(
       KernelSignature::NoWorkspace,
       [](const KernelTensor &tensor) {
-        return tensor.name == "v" || tensor.name == "o" ||
+        return tensor.name == operand::kValue ||
+               tensor.name == operand::kOutput ||
                AttentionSignature::getUse(tensor) == OperandInfo::Use::Sequence;
       },
       [](Dim dim) { return dim <= Dim::SeqlenK; });
-  signature.addWorkspaceOf(arguments, "q");
+  signature.addWorkspaceOf(arguments, operand::kQuery);
   fcgpu::ScheduleAttr schedule = signature.getSchedule();
   return {"_values",
           std::move(arguments),

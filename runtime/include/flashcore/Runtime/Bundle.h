@@ -33,6 +33,7 @@ namespace flashcore {
 /// after another.
 inline constexpr std::string_view AttentionOpName = "attention",
                                   MergeOpName = "merge",
+                                  AppendOpName = "append",
                                   ProgramOpName = "program";
 
 /// The causal half of a Mask; see docs/Bundle.md.

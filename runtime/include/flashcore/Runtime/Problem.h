@@ -105,10 +105,6 @@ public:
 private:
   explicit Problem(const Bundle &bundle) : source(&bundle) {}
   Status resolveDims(const ProblemRequest &request);
-  Status checkAttention();
-  Status resolveSequences();
-  Status resolvePages() const;
-  Status resolveBlocks();
   Status resolveTensor(const TensorSpec &spec, const ProblemRequest &request);
   TensorGeometry geometryOf(const TensorSpec &spec) const;
   Status resolveIntermediates();

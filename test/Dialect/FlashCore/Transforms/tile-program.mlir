@@ -65,7 +65,7 @@ func.func @halves(%q: !q, %k: !k, %v: !k, %o: !q, %lse: memref<2x8x64xf32>) {
 // CHECK-SAME:    op = "attention", operands = [
 // CHECK-SAME:    values = {key_splits = "key_splits"}
 // CHECK-SAME:    values = {key_splits = "key_splits_1"}
-// CHECK-SAME:    name = "q_1", offset = 0 : i64, role = "output"
+// CHECK-SAME:    name = "o", offset = 0 : i64, role = "output"
 // CHECK-SAME:    values = [{is = "{{.+}}", name = "key_splits"}, {is = "{{.+}}", name = "key_splits_1"}]
 // CHECK-SAME:    workspace = [{bytes = "max({{.+}} * key_splits * 8 + {{.+}} * key_splits * 256, {{.+}} * key_splits_1 * 8 + {{.+}} * key_splits_1 * 256)"}]
 func.func @one_after_another(%q: !t, %k: !t, %v: !t) -> !t {

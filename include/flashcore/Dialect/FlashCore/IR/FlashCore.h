@@ -25,6 +25,18 @@ struct TilePlace {
   Value batch, head, firstQuery, seqlenQ, firstKey, keyEnd, seqlenK, blockQuery;
 };
 
+/// What an op on the host does with one of its operands (HostOpInterface).
+struct OperandAccess {
+  /// Of what is updated some rows are written, and which, data says.
+  enum class Kind { Read, Updated, Written };
+
+  StringRef name;
+  Value value; ///< null where the op has none
+  Kind kind;
+
+  bool isMemref() const { return value && isa<MemRefType>(value.getType()); }
+};
+
 /// The tensors or memrefs from outside that regions of `op` read, in the order
 /// of their first uses.
 SmallVector<Value> getCapturedTensors(Operation *op);

@@ -48,6 +48,21 @@ def FlashCore_ScoreOpInterface : OpInterface<"ScoreOpInterface"> {
   }];
 }
 
+def FlashCore_HostOpInterface : OpInterface<"HostOpInterface"> {
+  let cppNamespace = "::mlir::flashcore";
+  let description = [{
+    An op on the host, whose operands are tensors or memrefs: what it does with
+    each of them.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Operands under the names of the op's constraints, those that are written
+        first.
+      }],
+      "::llvm::SmallVector<::mlir::flashcore::OperandAccess>", "getAccesses">,
+  ];
+}
+
 def FlashCore_TileOpInterface
     : OpInterface<"TileOpInterface", [FlashCore_ScoreOpInterface]> {
   let cppNamespace = "::mlir::flashcore";

@@ -27,6 +27,7 @@ def FlashCore_Output4D : FlashCore_Shaped<4, "f16, bf16 or f32">;
 def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock,
     DestinationStyleOpInterface, FlashCore_ScoreOpInterface,
+    DeclareOpInterfaceMethods<FlashCore_HostOpInterface>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "softmax(scale * Q K^T, masked) V, and the row log-sum-exp";
   let description = [{
@@ -361,6 +362,7 @@ def FlashCore_YieldOp : FlashCore_Op<"yield", [
 
 def FlashCore_MergeOp : FlashCore_Op<"merge", [
     AttrSizedOperandSegments, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<FlashCore_HostOpInterface>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "The attention to all keys, from those to disjoint parts of them";
   let description = [{
@@ -432,6 +434,91 @@ def FlashCore_MergeOp : FlashCore_Op<"merge", [
     }
     int64_t getHeadDimV() { return getOutputType().getShape().back(); }
     ::mlir::MutableOperandRange getDpsInitsMutable();
+  }];
+  let hasVerifier = 1;
+}
+
+def FlashCore_AppendOp : FlashCore_Op<"append", [
+    AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<FlashCore_HostOpInterface>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "New rows behind the keys and values of a cache";
+  let description = [{
+    What the clause `append` of `flashcore.attention` does, by itself: row i of
+    `k_new` and `v_new` becomes key seqused_k[b] + i of batch entry b, in key and
+    value, through `page_table` where there is one. Rows that its keys or pages
+    have no room for are not written. No other entry's keys may be where a row
+    goes. An entry whose seqused_k is negative is not there: nothing of it is
+    written. seqused_k stays as it is: an attention that is to see the new rows
+    is given lengths that count them.
+
+    `rotary` turns the rows of k_new before they are written, by the formula of
+    `flashcore.attention`, each at the position of its key. With `query` the rows
+    of that are turned into `turned`: query row i of entry b at the position
+    max(0, seqused_k[b]) + i. Positions past the last row of cos have that of the
+    last.
+
+    Constraints:
+
+      A1  k_new and v_new are (batch, heads_kv, seqlen_new, dim), key and value
+          (batch, heads_kv, seqlen_k, dim) or, with page_table, (pages, heads_kv,
+          page_size, dim), all of one type, f16 or bf16; dims are static and
+          positive, page_size is a power of two, and other sizes agree
+      A2  seqused_k is (batch) and page_table (batch, pages_per_sequence), of i32
+      A3  rotary_cos and rotary_sin are (positions, rotary_dim / 2) of k_new's
+          type and come together, with a `style`; rotary_dim / 2 is static and
+          positive, rotary_dim at most the dim of k_new, and there is a position
+      A4  query and turned are (batch, heads_q, seqlen_q, dim) of k_new's type and
+          come together, with rotary; heads_q is a multiple of heads_kv
+      A5  a memref is strided, forwards; but for lengths and tables its innermost
+          stride is 1; it spans less than 2^63 bytes
+      A6  key, value and turned are in memory of their own; key and value may
+          share theirs
+
+    Example:
+
+    ```mlir
+    flashcore.append
+        ins(%k_new, %v_new : memref<2x8x1x64xf16>, memref<2x8x1x64xf16>)
+        seqused_k(%used : memref<2xi32>)
+        outs(%k, %v : memref<2x8x4096x64xf16>, memref<2x8x4096x64xf16>)
+    ```
+  }];
+
+  let arguments = (ins
+      Arg<AnyMemRef, "f16 or bf16">:$k_new,
+      Arg<AnyMemRef, "f16 or bf16">:$v_new,
+      Arg<AnyMemRef, "i32">:$seqused_k,
+      Optional<AnyMemRef>:$page_table,
+      Optional<AnyMemRef>:$rotary_cos,
+      Optional<AnyMemRef>:$rotary_sin,
+      Optional<AnyMemRef>:$query,
+      AnyMemRef:$key,
+      AnyMemRef:$value,
+      Optional<AnyMemRef>:$turned,
+      OptionalAttr<FlashCore_RotaryStyle>:$style);
+
+  let assemblyFormat = [{
+    `ins` `(` $k_new `,` $v_new `:` type($k_new) `,` type($v_new) `)`
+    `seqused_k` `(` $seqused_k `:` type($seqused_k) `)`
+    (`page_table` `(` $page_table^ `:` type($page_table) `)`)?
+    (`rotary` `(` $rotary_cos^ `,` $rotary_sin `:` type($rotary_cos) `,`
+        type($rotary_sin) `)` `style` `(` $style `)`)?
+    (`query` `(` $query^ `:` type($query) `)`)?
+    `outs` `(` $key `,` $value `:` type($key) `,` type($value) `)`
+    (`turned` `(` $turned^ `:` type($turned) `)`)?
+    attr-dict
+  }];
+
+  let extraClassDeclaration = [{
+    ::mlir::MemRefType getKeyType() {
+      return ::llvm::cast<::mlir::MemRefType>(getKey().getType());
+    }
+    ::mlir::MemRefType getValueType() {
+      return ::llvm::cast<::mlir::MemRefType>(getValue().getType());
+    }
+    int64_t getHeadDim() { return getKeyType().getShape().back(); }
+    int64_t getHeadDimV() { return getValueType().getShape().back(); }
   }];
   let hasVerifier = 1;
 }

@@ -57,6 +57,14 @@ struct OperandInfo {
   std::string describeAxes() const;
 };
 
+/// What kernels call the tensors of rows: operand::kAlibiSlopes is
+/// "alibi_slopes".
+namespace operand {
+#define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ...)                  \
+  inline constexpr StringLiteral k##NAME = TENSOR;
+#include "flashcore/Operands.def"
+} // namespace operand
+
 /// Rows of the table.
 inline constexpr unsigned kNumOperandRows =
 #define FLASHCORE_OPERAND(...) 1 +

@@ -17,11 +17,10 @@
 namespace mlir::flashcore {
 
 /// That no memref that the op writes shares memory, as `share` has it, with
-/// another operand or one that a region reads (C20, M7). Of key and value with
-/// appended rows, lengths and pages say which rows are written: they may share.
-LogicalResult checkOutputsApart(AttentionOp op,
-                                function_ref<bool(Value, Value)> share);
-LogicalResult checkOutputsApart(MergeOp op,
+/// another operand or one that a region reads (C20, M7, A6). Of key and value
+/// with appended rows, lengths and pages say which rows are written: they may
+/// share.
+LogicalResult checkOutputsApart(HostOpInterface op,
                                 function_ref<bool(Value, Value)> share);
 
 } // namespace mlir::flashcore

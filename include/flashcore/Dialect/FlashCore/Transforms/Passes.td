@@ -20,8 +20,8 @@ def ConfigurePass : Pass<"flashcore-configure"> {
     compile for: the chip of the `#nvvm.target` on their gpu.modules. They must
     name one chip; with none, it is sm_89.
 
-    Every `flashcore.merge` carries `fcgpu.chip`, the name of the chip, which is all
-    that there is to choose.
+    Other ops that become kernels, as `flashcore.merge`, carry `fcgpu.chip`, the
+    name of the chip, which is all that there is to choose.
 
     An op that has a schedule keeps it. What the options force is never changed:
     if it does not fit, that is an error that names the value and the limit. An
