@@ -97,14 +97,23 @@ class Compilation:
         self._handle.write_bundle(attention, path)
 
     def inspect(self, attention: int = 0, chip: int = 0) -> Inspection:
-        """All there is to know of one attention for one chip."""
+        """All there is to know of one attention for one chip.
+
+        Raises ValueError for what is no attention: another op, or a program of several.
+        """
         self._expect(attention, chip)
         name, target = self.names[attention], self.chips[chip]
-        said = next(
+        found = [
             entry
             for entry in self.report["attentions"]
             if entry["name"] == name and entry["chip"] == target
-        )
+        ]
+        if not found:
+            raise ValueError(
+                f"expects an attention, but '{name}' is another op, or a program of several: "
+                "Compilation.report has what was chosen for each of its attentions"
+            )
+        said = found[0]
         return Inspection(
             name,
             target,
