@@ -56,6 +56,7 @@ MARKS = {"flashcore.attention_tile": "body of %q: memref<1x1x16x64xf16>, %k: mem
                             "%lse: memref<1x8x512xf32>",
          "flashcore.append": "body of %k_new: memref<2x8x1x64xf16>, %v_new: memref<2x8x1x64xf16>, %used: memref<2xi32>, "
                              "%k: memref<2x8x4096x64xf16>, %v: memref<2x8x4096x64xf16>",
+         "flashcore.delta": "body of %do: memref<1x8x512x64xbf16>, %o: memref<1x8x512x64xbf16>, %delta: memref<1x8x512xf32>",
          "flashcore.yield": "none: it is the end of a region, and test/Dialect/FlashCore/ops.mlir has some",
          "#fcgpu.schedule": "attribute"}
 

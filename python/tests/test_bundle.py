@@ -368,6 +368,87 @@ def test_bundle_on_a_device(emulator, tmp_path):
         loaded.plan({"q": ((1, 2, 40, 64), (1, 1, 1, 1))})
 
 
+PROGRAM = """
+!q = memref<1x2x3x64xf16>
+!k = memref<1x2x64x64xf16>
+!new = memref<1x2x3x64xf16>
+!half0 = memref<1x2x32x64xf16, strided<[8192, 4096, 64, 1]>>
+!half1 = memref<1x2x32x64xf16, strided<[8192, 4096, 64, 1], offset: 2048>>
+!os = memref<2x1x2x3x64xf16>
+!o0 = memref<1x2x3x64xf16, strided<[384, 192, 64, 1]>>
+!o1 = memref<1x2x3x64xf16, strided<[384, 192, 64, 1], offset: 384>>
+!ls = memref<2x1x2x3xf32>
+!l0 = memref<1x2x3xf32, strided<[6, 3, 1]>>
+!l1 = memref<1x2x3xf32, strided<[6, 3, 1], offset: 6>>
+!n = memref<1xi32>
+func.func @step(%q: !q, %k: !k, %v: !k, %k_new: !new, %v_new: !new, %used: !n, %upper: !n, %o: !q,
+                %do: !q, %delta: memref<1x2x3xf32>) {
+  %os = memref.alloc() : !os
+  %ls = memref.alloc() : !ls
+  %k0 = memref.subview %k[0, 0, 0, 0] [1, 2, 32, 64] [1, 1, 1, 1] : !k to !half0
+  %v0 = memref.subview %v[0, 0, 0, 0] [1, 2, 32, 64] [1, 1, 1, 1] : !k to !half0
+  %k1 = memref.subview %k[0, 0, 32, 0] [1, 2, 32, 64] [1, 1, 1, 1] : !k to !half1
+  %v1 = memref.subview %v[0, 0, 32, 0] [1, 2, 32, 64] [1, 1, 1, 1] : !k to !half1
+  %o0 = memref.subview %os[0, 0, 0, 0, 0] [1, 1, 2, 3, 64] [1, 1, 1, 1, 1] : !os to !o0
+  %o1 = memref.subview %os[1, 0, 0, 0, 0] [1, 1, 2, 3, 64] [1, 1, 1, 1, 1] : !os to !o1
+  %l0 = memref.subview %ls[0, 0, 0, 0] [1, 1, 2, 3] [1, 1, 1, 1] : !ls to !l0
+  %l1 = memref.subview %ls[1, 0, 0, 0] [1, 1, 2, 3] [1, 1, 1, 1] : !ls to !l1
+  flashcore.append ins(%k_new, %v_new : !new, !new) seqused_k(%used : !n) outs(%k, %v : !k, !k)
+  flashcore.attention ins(%q, %k0, %v0 : !q, !half0, !half0) outs(%o0 : !o0) lse(%l0 : !l0)
+  flashcore.attention ins(%q, %k1, %v1 : !q, !half1, !half1) seqused_k(%upper : !n)
+      outs(%o1 : !o1) lse(%l1 : !l1)
+  flashcore.merge ins(%os, %ls : !os, !ls) outs(%o : !q)
+  flashcore.delta ins(%do, %o : !q, !q) outs(%delta : memref<1x2x3xf32>)
+  return
+}
+"""
+
+
+def test_a_program_of_several_ops_is_one_call(emulator, tmp_path):
+    path = tmp_path / "step.fcb"
+    made = flashcore.compile(PROGRAM)
+    assert made.names == ("step",) and "attention step.1 on sm_89" in made.explain()
+    with pytest.raises(ValueError, match="'step' is another op, or a program of several"):
+        made.inspect()
+    made.write_bundle(path)
+    loaded = emulator.load(path)
+    bundle = loaded.bundle
+    assert bundle.op == "program"
+    assert bundle.ops == ("append", "attention", "attention", "merge", "delta")
+    with pytest.raises(BundleError, match="is a program of append, attention"):
+        bundle.launches(bundle.sizes())
+    sizes = bundle.sizes()
+    arrays = {name: draw(*each.shape(sizes), seed=len(name)) for name, each in bundle.tensors.items()}
+    arrays["do"] = draw(1, 2, 3, 64, seed=9)
+    # 50 keys are there and 3 new ones behind them: 32 and 21 of the halves.
+    arrays["seqused_k"] = numpy.array([50], numpy.int32)
+    arrays["seqused_k_1"] = numpy.array([21], numpy.int32)
+    arrays["delta"] = numpy.zeros((1, 2, 3), numpy.float32)
+    plan = loaded.plan(
+        {name: (each.shape(sizes), each.layout(sizes)[0]) for name, each in bundle.tensors.items()}
+    )
+    assert plan.workspace_bytes >= 2 * (6 * 64 * 2 + 6 * 4)
+    pointers = {name: emulator.allocate(array.nbytes) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        emulator.write(pointers[name], array.tobytes())
+    space = emulator.allocate(plan.workspace_bytes)
+    plan.launch(list(pointers.values()), space)
+
+    def read(name):
+        array = arrays[name]
+        data = emulator.read(pointers[name], array.nbytes)
+        return numpy.frombuffer(data, array.dtype).reshape(array.shape)
+
+    keys, values = arrays["k"].copy(), arrays["v"].copy()
+    keys[:, :, 50:53], values[:, :, 50:53] = arrays["k_new"], arrays["v_new"]
+    assert (read("k") == keys).all() and (read("v") == values).all()
+    assert_close(read("o"), attention(arrays["q"], keys[:, :, :53], values[:, :, :53])[0])
+    products = arrays["do"].astype(numpy.float64) * read("o").astype(numpy.float64)
+    assert numpy.abs(read("delta") - products.sum(-1)).max() < 1e-5
+    for pointer in [*pointers.values(), space]:
+        emulator.free(pointer)
+
+
 def test_kinds_of_devices():
     with pytest.raises(ValueError, match="expects a device of kind 'cuda' or 'emulator'"):
         flashcore.open_device("tpu")

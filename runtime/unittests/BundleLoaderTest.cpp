@@ -151,10 +151,10 @@ TEST_F(BundleLoaderTest, namesTheKeysThatItDoesNotKnow) {
   }
   json manifest = withVariants(testManifest());
   manifest["ops"][0]["op"] = "convolution";
-  EXPECT_EQ(refusal(manifest),
-            "manifest.json: expects 'ops[0].op' to be "
-            "'attention' or 'merge' or 'append', but got \"convolution\"" +
-                remedy);
+  EXPECT_TRUE(refusal(manifest).starts_with(
+      "manifest.json: expects 'ops[0].op' to be 'attention' or "));
+  EXPECT_TRUE(
+      refusal(manifest).ends_with(", but got \"convolution\"" + remedy));
   manifest["ops"] = json::array();
   EXPECT_EQ(refusal(manifest), "manifest.json: expects 'ops' to be an array of "
                                "at least 1 element, but got an array of 0 "

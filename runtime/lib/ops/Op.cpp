@@ -8,6 +8,7 @@
 #include "AppendOp.h"
 #include "AttentionOp.h"
 #include "AttentionReader.h"
+#include "DeltaOp.h"
 #include "MergeOp.h"
 #include "MergeReader.h"
 #include "ProgramOp.h"
@@ -53,6 +54,11 @@ static constexpr Op ops[] = {
      verifyAppendKind, fillAppend, verifyAttentionData, verifyAllWritten,
      findAppendedRows, computeAppendCall, computeAppendCall, checkAppendCall,
      checkAppendOutputs},
+    {DeltaOpName, readDelta, checkDelta, takeAllSizes, derivesNone,
+     describeDelta, countDeltaFlops, countDeltaFlops, verifyDeltaStage,
+     verifyDeltaKind, fillDelta, takeAllData, verifyAllWritten, findNone,
+     computeDeltaCall, computeDeltaYardstick, checkDeltaCall,
+     checkDeltaOutputs},
     {ProgramOpName, /*read=*/nullptr, /*check=*/nullptr, takeAllSizes,
      derivesNone, describeProgram, countProgramFlops, countProgramFlops,
      verifyProgramStage, verifyProgramKind, fillProgram, verifyProgramData,

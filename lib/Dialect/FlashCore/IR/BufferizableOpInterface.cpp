@@ -62,6 +62,7 @@ void mlir::flashcore::registerBufferizableOpInterfaceExternalModels(
     DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, FlashCoreDialect *) {
     AttentionOp::attachInterface<InitsInterface<AttentionOp>>(*context);
+    DeltaOp::attachInterface<InitsInterface<DeltaOp>>(*context);
     MergeOp::attachInterface<InitsInterface<MergeOp>>(*context);
   });
 }

@@ -32,6 +32,7 @@ void mlir::flashcore::registerKernelOpInterfaceExternalModels(
   registry.addExtension(+[](MLIRContext *context, FlashCoreDialect *) {
     attachAppendKernels(context);
     attachAttentionKernels(context);
+    attachDeltaKernels(context);
     attachMergeKernels(context);
   });
 }

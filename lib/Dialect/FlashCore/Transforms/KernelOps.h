@@ -14,6 +14,7 @@ namespace mlir::flashcore {
 // Each lets one op of the dialect have the interface.
 void attachAppendKernels(MLIRContext *context);
 void attachAttentionKernels(MLIRContext *context);
+void attachDeltaKernels(MLIRContext *context);
 void attachMergeKernels(MLIRContext *context);
 
 /// The chip that flashcore-configure has written onto an op without a schedule.

@@ -34,6 +34,7 @@ namespace flashcore {
 inline constexpr std::string_view AttentionOpName = "attention",
                                   MergeOpName = "merge",
                                   AppendOpName = "append",
+                                  DeltaOpName = "delta",
                                   ProgramOpName = "program";
 
 /// The causal half of a Mask; see docs/Bundle.md.

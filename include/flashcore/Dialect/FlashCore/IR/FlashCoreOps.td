@@ -523,4 +523,64 @@ def FlashCore_AppendOp : FlashCore_Op<"append", [
   let hasVerifier = 1;
 }
 
+def FlashCore_DeltaOp : FlashCore_Op<"delta", [
+    DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<FlashCore_HostOpInterface>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "What the gradients of scores subtract: rowsum(dO * O)";
+  let description = [{
+    The first step of the backward pass of an attention (Dao, FlashAttention-2,
+    2023, algorithm 2): of each query row of the gradient dO of an output and of
+    that output O
+
+        delta[i] = sum_d dO[i,d] * O[i,d]
+
+    in f32. With it the gradient of a score is dS = P * (dP - delta), and that of
+    a sink logit the sum over rows of -exp(sink - LSE) * delta.
+
+    Constraints:
+
+      D1  output_gradient and output are (batch, heads, seqlen_q, head_dim_v) and
+          delta is (batch, heads, seqlen_q)
+      D2  output_gradient and output are of one type, f16, bf16 or f32, and delta
+          is of f32
+      D3  head_dim_v is static and positive; other sizes agree
+      D4  a memref is strided, forwards; output_gradient and output have innermost
+          stride 1; it spans less than 2^63 bytes
+      D5  operands are all tensors, with a result of delta's type, or all memrefs,
+          without one
+      D6  of memrefs, delta is that of no other operand, and its memory overlaps
+          none
+
+    Example:
+
+    ```mlir
+    flashcore.delta ins(%do, %o : memref<1x8x512x64xbf16>, memref<1x8x512x64xbf16>)
+        outs(%delta : memref<1x8x512xf32>)
+    ```
+  }];
+
+  let arguments = (ins
+      FlashCore_Output4D:$output_gradient,
+      FlashCore_Output4D:$output,
+      FlashCore_Shaped<3, "f32">:$delta);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+
+  let assemblyFormat = [{
+    `ins` `(` $output_gradient `,` $output `:` type($output_gradient) `,`
+        type($output) `)`
+    `outs` `(` $delta `:` type($delta) `)`
+    attr-dict (`->` type($results)^)?
+  }];
+
+  let extraClassDeclaration = [{
+    ::mlir::ShapedType getOutputType() {
+      return ::llvm::cast<::mlir::ShapedType>(getOutput().getType());
+    }
+    int64_t getHeadDimV() { return getOutputType().getShape().back(); }
+    ::mlir::MutableOperandRange getDpsInitsMutable();
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
