@@ -50,7 +50,7 @@ std::string_view flashcore::stringify(RotaryStyle style) {
 }
 
 std::string Bundle::sequencesDim() const {
-  const TensorSpec *used = findTensor(operand::SequsedK);
+  const TensorSpec *used = findOperand(operand::SequsedK);
   return used && hasCuSeqlens() ? used->axes.front() : std::string();
 }
 

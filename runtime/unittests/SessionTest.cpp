@@ -191,7 +191,8 @@ TEST_F(SizesTest, thatAreMissingAreNamedTogether) {
   EXPECT_EQ(refusal(),
             "expects sizes that the bundle leaves open, but got none for "
             "heads_q, seqlen_q\n"
-            "  note: give them as --batch, --seqlen-q and so on, by .npy files "
+            "  note: give them as --batch, --seqlen-q and so on, any as "
+            "--dim=NAME=N, by .npy files "
             "of the inputs, or in the dims of an entry of a grid");
 }
 
@@ -347,7 +348,8 @@ TEST_F(SessionTest, sizesOfSequencesComeFromOptionsOrFiles) {
   EXPECT_EQ(text(session.validate(request)),
             "expects sizes that the bundle leaves open, but got none for "
             "cu_seqlens\n"
-            "  note: give them as --batch, --seqlen-q and so on, by .npy files "
+            "  note: give them as --batch, --seqlen-q and so on, any as "
+            "--dim=NAME=N, by .npy files "
             "of the inputs, or in the dims of an entry of a grid");
   request.problem.dims["cu_seqlens"] = 4;
   EXPECT_EQ(text(session.validate(request)), "");
@@ -410,7 +412,8 @@ TEST_F(SessionTest, sizesOfPagesComeFromOptionsOrFiles) {
   EXPECT_EQ(text(session.validate(request)),
             "expects sizes that the bundle leaves open, but got none for "
             "batch, pages_per_sequence\n"
-            "  note: give them as --batch, --seqlen-q and so on, by .npy files "
+            "  note: give them as --batch, --seqlen-q and so on, any as "
+            "--dim=NAME=N, by .npy files "
             "of the inputs, or in the dims of an entry of a grid");
   request.problem.dims = {{"batch", 3}, {"pages_per_sequence", 4}};
   EXPECT_EQ(sizes(), (std::vector<int64_t>{12, 4}));

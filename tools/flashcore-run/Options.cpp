@@ -14,7 +14,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <functional>
 
 using namespace flashcore;
 using namespace flashcore::run;
@@ -111,6 +113,8 @@ struct RawOptions {
                                                {"capture3", ""}};
   std::map<std::string, std::string> outputs = {
       {"o", ""}, {"lse", ""}, {"scores", ""}, {"k", ""}, {"v", ""}};
+  /// NAME=VALUE, of whatever a bundle has.
+  std::vector<std::string> anyDims, anyInputs, anyOutputs;
   std::string input, kind = "normal", stage = "all";
   std::string layout, npyLayout = "bhsd";
   std::string json, grid, compiler;
@@ -146,6 +150,10 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
         ->check(CLI::NonNegativeNumber)
         ->check(refuseOverflow);
   }
+  app.add_option("--dim", raw.anyDims,
+                 "NAME=N: any other size that the bundle leaves open, as those "
+                 "of a program of several ops")
+      ->allow_extra_args(false);
   app.add_option("--layout", raw.layout,
                  "Order in memory where strides are open: bhsd or bshd "
                  "(default: bhsd, unless the bundle fixes the other one)");
@@ -167,6 +175,9 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
                        (name == "capture0"
                             ? "; it is the first tensor that the regions read"
                             : ""));
+  app.add_option("--in", raw.anyInputs,
+                 "NAME=FILE: read any other tensor from this .npy file")
+      ->allow_extra_args(false);
   app.add_flag("--convert", options.request.npy.convert,
                "Round .npy files of another floating point type to that of the "
                "bundle");
@@ -176,6 +187,9 @@ static void addProblemOptions(CLI::App &app, RawOptions &raw,
   for (auto &[name, file] : raw.outputs)
     app.add_option("--out-" + name, file,
                    "Write " + name + " to this .npy file");
+  app.add_option("--out", raw.anyOutputs,
+                 "NAME=FILE: write any other tensor to this .npy file")
+      ->allow_extra_args(false);
 }
 
 static void addModeOptions(CLI::App &app, RawOptions &raw, Options &options) {
@@ -268,6 +282,49 @@ static Status verifyCompilerArguments(const std::vector<std::string> &words) {
   return Status::success();
 }
 
+/// Calls `take(name, value)` for each NAME=VALUE of an option.
+static Status
+forEachPair(std::string_view option, const std::vector<std::string> &pairs,
+            const std::function<bool(std::string, std::string)> &take,
+            std::string_view value) {
+  for (const std::string &pair : pairs) {
+    size_t equal = pair.find('=');
+    if (equal == pair.npos || equal == 0 ||
+        !take(pair.substr(0, equal), pair.substr(equal + 1)))
+      return Status::error("expects --" + std::string(option) +
+                           " of NAME=" + std::string(value) +
+                           ", each name once, but got '" + pair + "'");
+  }
+  return Status::success();
+}
+
+/// Sizes and files under any names.
+static Status takePairs(const RawOptions &raw, RunRequest &request) {
+  auto takeSize = [&](std::string name, std::string text) {
+    int64_t size = 0;
+    auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), size);
+    return error == std::errc() && end == text.data() + text.size() &&
+           size >= 0 &&
+           request.problem.dims.try_emplace(std::move(name), size).second;
+  };
+  auto takeFile = [](auto &files) {
+    return [&files](std::string name, std::string file) {
+      return !file.empty() &&
+             files.try_emplace(std::move(name), std::move(file)).second;
+    };
+  };
+  if (Status status = forEachPair("dim", raw.anyDims, takeSize, "N");
+      !status.ok())
+    return status;
+  if (Status status = forEachPair("in", raw.anyInputs,
+                                  takeFile(request.inputFiles), "FILE");
+      !status.ok())
+    return status;
+  return forEachPair("out", raw.anyOutputs, takeFile(request.outputFiles),
+                     "FILE");
+}
+
 /// Moves `raw` into `options` and checks what CLI11 cannot.
 static Status finish(const RawOptions &raw, Options &options) {
   RunRequest &request = options.request;
@@ -280,6 +337,8 @@ static Status finish(const RawOptions &raw, Options &options) {
   for (const auto &[name, file] : raw.outputs)
     if (!file.empty())
       request.outputFiles[name] = file;
+  if (Status status = takePairs(raw, request); !status.ok())
+    return status;
   for (const auto &[name, value] : raw.emulator)
     if (!value.empty())
       options.emulator[name] = value;

@@ -116,11 +116,14 @@ static void choosePages(const Bundle &bundle, Dims &dims) {
 /// many. The other sizes are known.
 static void choosePositions(const Bundle &bundle, Dims &dims) {
   auto known = bundle.sizes.find(PositionsDim);
-  if (known == bundle.sizes.end() || known->second)
+  if (known == bundle.sizes.end() || known->second || !bundle.parts.empty())
     return;
+  // An append may have no queries.
   auto sizeOf = [&](std::string_view name) {
-    auto fixed = bundle.sizes.find(name)->second;
-    return fixed ? *fixed : dims.find(name)->second;
+    auto size = bundle.sizes.find(name);
+    if (size == bundle.sizes.end())
+      return int64_t(0);
+    return size->second ? *size->second : dims.find(name)->second;
   };
   int64_t keys = 0;
   if (!bundle.isPaged())
@@ -135,18 +138,22 @@ static void choosePositions(const Bundle &bundle, Dims &dims) {
 /// Names all sizes that are missing at once. Others follow from those.
 static Status verifySizes(const Bundle &bundle, const ProblemRequest &problem) {
   std::string missing, sequences = bundle.sequencesDim();
+  auto isChosen = [&](const std::string &name) {
+    return bundle.parts.empty() &&
+           (name == sequences || name == PagesDim || name == PositionsDim ||
+            name == QueryBlocksDim || name == KeyBlocksDim);
+  };
   for (const auto &[name, size] : bundle.sizes)
-    if (!size && !problem.dims.contains(name) && name != sequences &&
-        name != PagesDim && name != PositionsDim && name != QueryBlocksDim &&
-        name != KeyBlocksDim)
+    if (!size && !problem.dims.contains(name) && !isChosen(name))
       missing += (missing.empty() ? "" : ", ") + name;
   if (missing.empty())
     return Status::success();
   return Status::error("expects sizes that the bundle leaves open, but got "
                        "none for " +
                        missing)
-      .note("give them as --batch, --seqlen-q and so on, by .npy files of the "
-            "inputs, or in the dims of an entry of a grid");
+      .note("give them as --batch, --seqlen-q and so on, any as --dim=NAME=N, "
+            "by .npy files of the inputs, or in the dims of an entry of a "
+            "grid");
 }
 
 StatusOr<Problem> Session::createProblem(const Bundle &bundle,
@@ -198,6 +205,8 @@ Status Session::fillInputs(const RunRequest &request, uint64_t number,
   if (Status status = files.read(request.inputFiles, request.npy, set, notes);
       !status.ok())
     return status;
+  if (!set.problem().bundle().parts.empty())
+    return Status::success();
   // Those of other sequences may not fit those of a file.
   if (set.findTensor(operand::SequsedK) &&
       request.inputFiles.contains(std::string(operand::CuSeqlensK)) &&
@@ -230,7 +239,8 @@ Status Session::runAndCheck(LoadedBundle &loaded, const Problem &problem,
   if (!request.check)
     return Status::success();
   // What files say is the caller's, who may mean it.
-  if (request.inputFiles.contains(std::string(operand::BlockIndices)))
+  if (problem.bundle().hasBlocks() &&
+      request.inputFiles.contains(std::string(operand::BlockIndices)))
     if (Status status = compareBlocksWithMask(set->inputs()); !status.ok())
       result.notes.push_back("the lists of blocks are not those of the mask: " +
                              status.message());

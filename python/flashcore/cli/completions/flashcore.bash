@@ -12,7 +12,7 @@ _shtab_flashcore_subparsers=(opt compile run emu attention doctor cache bench tu
 
 _shtab_flashcore_opt_option_strings=()
 _shtab_flashcore_compile_option_strings=(--help --help-list --version --allow-unregistered-dialect --emit --function --no-cubin -o --shape --explain --json --list-operands --print-phases --print-phases-to --timing -v --block-m --block-n --copies --exchange --expected-queries --few-queries --grid --grid-heads --grid-order --head-group --invariance --key-splits --key-warps --list-schedule-fields --list-schedules --min-blocks --num-stages --num-warps --output --overlap --product --query --query-steps --row-max --row-sum --schedule --softmax --split-count --split-keys --tuning-file --chip --list-chips --ptxas)
-_shtab_flashcore_run_option_strings=(-h --help --shape --device --stage --no-check --time --runs --json --info --overhead --grid --compiler --batch --cu-seqlens --heads-kv --heads-q --pages --pages-per-sequence --parts --positions --seqlen-k --seqlen-new --seqlen-q --layout --offset --seed --input-kind --alibi_slopes --bias --block_counts --block_indices --capture0 --capture1 --capture2 --capture3 --cu_seqlens_k --cu_seqlens_q --full_block_counts --full_block_indices --k --k_new --lses --outputs --page_table --q --rotary_cos --rotary_sin --seqused_k --sink_logits --v --v_new --convert --npy-layout --out-k --out-lse --out-o --out-scores --out-v --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-shared-base --emu-threads --version)
+_shtab_flashcore_run_option_strings=(-h --help --shape --device --stage --no-check --time --runs --json --info --overhead --grid --compiler --batch --cu-seqlens --heads-kv --heads-q --pages --pages-per-sequence --parts --positions --seqlen-k --seqlen-new --seqlen-q --dim --layout --offset --seed --input-kind --alibi_slopes --bias --block_counts --block_indices --capture0 --capture1 --capture2 --capture3 --cu_seqlens_k --cu_seqlens_q --full_block_counts --full_block_indices --k --k_new --lses --outputs --page_table --q --rotary_cos --rotary_sin --seqused_k --sink_logits --v --v_new --in --convert --npy-layout --out-k --out-lse --out-o --out-scores --out-v --out --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-shared-base --emu-threads --version)
 _shtab_flashcore_emu_option_strings=(-h --help --list -k --kernel --grid --block --shared -a --arg --dim --seed --multiprocessors --out --expect --expect-written --check --async --schedule --threads --mma --max-instructions --shared-base --max-shared --stats --trace -q --quiet --version)
 _shtab_flashcore_attention_option_strings=(-h --help --device --static --schedule --time --seed --json)
 _shtab_flashcore_doctor_option_strings=(-h --help --json)
@@ -45,6 +45,7 @@ _shtab_flashcore_compile___tuning_file_COMPGEN=_shtab_compgen_files
 _shtab_flashcore_run_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_flashcore_run___json_COMPGEN=_shtab_compgen_files
 _shtab_flashcore_run___compiler_COMPGEN=_shtab_compgen_files
+_shtab_flashcore_run___out_COMPGEN=_shtab_compgen_dirs
 _shtab_flashcore_emu_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_flashcore_emu___out_COMPGEN=_shtab_compgen_dirs
 _shtab_flashcore_attention_pos_0_COMPGEN=''

@@ -51,7 +51,7 @@ function _shtab_flashcore_using
 end
 
 set -g _shtab_flashcore_commands opt compile run emu attention doctor cache 'cache list' 'cache path' 'cache clear' 'cache prune' 'cache precompile' bench 'bench compare' 'bench run' 'bench compile' 'bench list' 'bench accuracy' 'bench report' 'bench plot' tune 'tune run' 'tune report' config completion
-set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --copies --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-shared-base --emu-threads --exchange --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --lses --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --outputs --overlap --page_table --pages --pages-per-sequence --parts --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --shared-base --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
+set -g _shtab_flashcore_opts_with_value --alibi_slopes --arg --async --batch --bias --block --block-m --block-n --block_counts --block_indices --bundles --capture0 --capture1 --capture2 --capture3 --check --chip --chips --compiler --copies --cu-seqlens --cu_seqlens_k --cu_seqlens_q --device --dim --draws --dtype --dtypes --emit --emu-async --emu-check --emu-mma --emu-multiprocessors --emu-schedule --emu-shared-base --emu-threads --exchange --expect --expected-queries --few-queries --figures --forms --full_block_counts --full_block_indices --function --generations --grid --grid-heads --grid-order --head-dims --head-group --heads-kv --heads-q --in --input-kind --invariance --json --k --k_new --keep --kernel --key-splits --key-warps --layout --limit --lses --max-instructions --max-shared --min-blocks --min-gain --minutes --mlir --mma --multiprocessors --npy-layout --num-stages --num-warps --offset --out --out-k --out-lse --out-o --out-scores --out-v --output --outputs --overlap --page_table --pages --pages-per-sequence --parts --peers --population --positions --print-phases --print-phases-to --problems --product --ptxas --q --query --query-steps --rotary_cos --rotary_sin --rounds --row-max --row-sum --runs --schedule --seed --seqlen-k --seqlen-new --seqlen-q --seqlens --seqused_k --shape --shared --shared-base --sink_logits --softmax --split-count --split-keys --stage --stats --threads --tools --tuning-file --v --v_new --variant -a -k -o
 
 complete -c flashcore -e
 complete -c flashcore -f
@@ -135,6 +135,7 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l positions -x -d 'positi
 complete -c flashcore -n '_shtab_flashcore_using run' -l seqlen-k -x -d 'seqlen_k, where neither the bundle nor a file fixes it'
 complete -c flashcore -n '_shtab_flashcore_using run' -l seqlen-new -x -d 'seqlen_new, where neither the bundle nor a file fixes it'
 complete -c flashcore -n '_shtab_flashcore_using run' -l seqlen-q -x -d 'seqlen_q, where neither the bundle nor a file fixes it'
+complete -c flashcore -n '_shtab_flashcore_using run' -l dim -x -d '... NAME=N: any other size that the bundle leaves open, as those of a program of several ops'
 complete -c flashcore -n '_shtab_flashcore_using run' -l layout -x -d 'Order in memory where strides are open: bhsd or bshd (default: bhsd, unless the bundle fixes the other one)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l offset -x -d 'Elements before the first one, where offsets are open'
 complete -c flashcore -n '_shtab_flashcore_using run' -l seed -x -d 'Of the random inputs; run i uses seed + i (default: random)'
@@ -163,6 +164,7 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l seqused_k -x -d 'Read s
 complete -c flashcore -n '_shtab_flashcore_using run' -l sink_logits -x -d 'Read sink_logits from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l v -x -d 'Read v from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l v_new -x -d 'Read v_new from this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l in -x -d '... NAME=FILE: read any other tensor from this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l convert -d 'Round .npy files of another floating point type to that of the bundle'
 complete -c flashcore -n '_shtab_flashcore_using run' -l npy-layout -x -d 'Axes of .npy files of q, k, v and o: bhsd (the default) or bshd, which is (batch, seqlen, heads, head_dim)'
 complete -c flashcore -n '_shtab_flashcore_using run' -l out-k -x -d 'Write k to this .npy file'
@@ -170,6 +172,7 @@ complete -c flashcore -n '_shtab_flashcore_using run' -l out-lse -x -d 'Write ls
 complete -c flashcore -n '_shtab_flashcore_using run' -l out-o -x -d 'Write o to this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l out-scores -x -d 'Write scores to this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l out-v -x -d 'Write v to this .npy file'
+complete -c flashcore -n '_shtab_flashcore_using run' -l out -xka "(__fish_complete_directories)" -d '... NAME=FILE: write any other tensor to this .npy file'
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-async -x -d 'On the emulator: when cp.async moves its bytes: lazy (the default), eager, random:SEED'
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-check -x -d 'On the emulator: all (the default), none, or a list of checks'
 complete -c flashcore -n '_shtab_flashcore_using run' -l emu-mma -x -d 'On the emulator: rounding of mma: auto (by chip, the default), sm80, sm90, plain'

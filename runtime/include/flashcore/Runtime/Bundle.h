@@ -131,17 +131,19 @@ public:
   static StatusOr<std::vector<Bundle>>
   loadVariants(const std::filesystem::path &directory);
 
-  bool hasCuSeqlens() const { return findTensor(operand::CuSeqlensQ); }
+  // Of an op; none of it holds for a program, whose ops have bundles of their
+  // own.
+  bool hasCuSeqlens() const { return findOperand(operand::CuSeqlensQ); }
   /// Whether sequences have lengths that only a tensor says.
   bool hasLengths() const {
-    return hasCuSeqlens() || findTensor(operand::SequsedK);
+    return hasCuSeqlens() || findOperand(operand::SequsedK);
   }
   /// Whether kernels append rows to k and v.
-  bool appends() const { return findTensor(operand::KNew); }
+  bool appends() const { return findOperand(operand::KNew); }
   /// Whether keys are in pages, which a table names.
-  bool isPaged() const { return findTensor(operand::PageTable); }
+  bool isPaged() const { return findOperand(operand::PageTable); }
   /// Whether lists say which blocks of queries and keys meet.
-  bool hasBlocks() const { return findTensor(operand::BlockIndices); }
+  bool hasBlocks() const { return findOperand(operand::BlockIndices); }
   /// The axis of seqused_k beside cu_seqlens, which has a name of its own: one
   /// less than `cu_seqlens`. Empty where there is none.
   std::string sequencesDim() const;
@@ -162,6 +164,11 @@ public:
   std::optional<std::string> assembler;
   CodeImage ptx;
   std::vector<CodeImage> cubins;
+
+private:
+  const TensorSpec *findOperand(std::string_view name) const {
+    return parts.empty() ? findTensor(name) : nullptr;
+  }
 };
 
 /// Whether all kernels of a bundle stay within the limits of `device`.
