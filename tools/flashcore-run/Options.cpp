@@ -283,10 +283,10 @@ static Status verifyCompilerArguments(const std::vector<std::string> &words) {
 }
 
 /// Calls `take(name, value)` for each NAME=VALUE of an option.
-static Status
-forEachPair(std::string_view option, const std::vector<std::string> &pairs,
-            const std::function<bool(std::string, std::string)> &take,
-            std::string_view value) {
+static Status forEachPair(
+    std::string_view option, const std::vector<std::string> &pairs,
+    const std::function<bool(const std::string &, const std::string &)> &take,
+    std::string_view value) {
   for (const std::string &pair : pairs) {
     size_t equal = pair.find('=');
     if (equal == pair.npos || equal == 0 ||
@@ -300,18 +300,16 @@ forEachPair(std::string_view option, const std::vector<std::string> &pairs,
 
 /// Sizes and files under any names.
 static Status takePairs(const RawOptions &raw, RunRequest &request) {
-  auto takeSize = [&](std::string name, std::string text) {
+  auto takeSize = [&](const std::string &name, const std::string &text) {
     int64_t size = 0;
     auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), size);
     return error == std::errc() && end == text.data() + text.size() &&
-           size >= 0 &&
-           request.problem.dims.try_emplace(std::move(name), size).second;
+           size >= 0 && request.problem.dims.try_emplace(name, size).second;
   };
   auto takeFile = [](auto &files) {
-    return [&files](std::string name, std::string file) {
-      return !file.empty() &&
-             files.try_emplace(std::move(name), std::move(file)).second;
+    return [&files](const std::string &name, const std::string &file) {
+      return !file.empty() && files.try_emplace(name, file).second;
     };
   };
   if (Status status = forEachPair("dim", raw.anyDims, takeSize, "N");
