@@ -19,19 +19,6 @@ using namespace flashcore::testing;
 using nlohmann::json;
 
 namespace {
-json tensor(const char *name, const char *role, const char *dtype,
-            std::vector<std::string> axes) {
-  std::vector<json> strides(axes.size());
-  strides.back() = 1;
-  return {{"name", name},
-          {"role", role},
-          {"dtype", dtype},
-          {"axes", axes},
-          {"strides", strides},
-          {"offset", 0},
-          {"alignment", std::string_view(dtype) == "i32" ? 4 : 16}};
-}
-
 /// Two new rows behind those of twelve keys of two entries and, turned, three
 /// queries of two heads.
 json manifestOf(bool isTurned) {
@@ -41,15 +28,15 @@ json manifestOf(bool isTurned) {
   manifest["sizes"] = {{"batch", 2},      {"heads_kv", 1},  {"seqlen_k", 12},
                        {"seqlen_new", 2}, {"head_dim", 16}, {"head_dim_v", 16}};
   manifest["tensors"] = {
-      tensor("k", "updated", "f16",
-             {"batch", "heads_kv", "seqlen_k", "head_dim"}),
-      tensor("v", "updated", "f16",
-             {"batch", "heads_kv", "seqlen_k", "head_dim_v"}),
-      tensor("k_new", "input", "f16",
-             {"batch", "heads_kv", "seqlen_new", "head_dim"}),
-      tensor("v_new", "input", "f16",
-             {"batch", "heads_kv", "seqlen_new", "head_dim_v"}),
-      tensor("seqused_k", "input", "i32", {"batch"})};
+      describeTensor("k", "updated", "f16",
+                     {"batch", "heads_kv", "seqlen_k", "head_dim"}),
+      describeTensor("v", "updated", "f16",
+                     {"batch", "heads_kv", "seqlen_k", "head_dim_v"}),
+      describeTensor("k_new", "input", "f16",
+                     {"batch", "heads_kv", "seqlen_new", "head_dim"}),
+      describeTensor("v_new", "input", "f16",
+                     {"batch", "heads_kv", "seqlen_new", "head_dim_v"}),
+      describeTensor("seqused_k", "input", "i32", {"batch"})};
   if (isTurned) {
     attributes["rotary"] = "half";
     for (auto [name, size] : {std::pair("heads_q", 2),
@@ -59,12 +46,12 @@ json manifestOf(bool isTurned) {
       manifest["sizes"][name] = size;
     for (const char *name : {"rotary_cos", "rotary_sin"}) {
       manifest["tensors"].push_back(
-          tensor(name, "input", "f16", {"positions", "rotary_pairs"}));
+          describeTensor(name, "input", "f16", {"positions", "rotary_pairs"}));
       manifest["tensors"].back()["alignment"] = 8;
     }
     for (auto [name, role] :
          {std::pair("q", "input"), std::pair("q_turned", "output")})
-      manifest["tensors"].push_back(tensor(
+      manifest["tensors"].push_back(describeTensor(
           name, role, "f16", {"batch", "heads_q", "seqlen_q", "head_dim"}));
   }
   manifest["ops"] = {{{"op", "append"}, {"attributes", attributes}}};
@@ -74,16 +61,6 @@ json manifestOf(bool isTurned) {
   kernel["arguments"] = {{{"kind", "pointer"}, {"tensor", "k"}}};
   setPtx(manifest, ptxFor(manifest));
   return manifest;
-}
-
-std::string refusal(json manifest, const char *pointer, const json &value) {
-  ScratchDirectory scratch;
-  manifest[json::json_pointer(pointer)] = value;
-  writeBundle(scratch.path(), manifest);
-  StatusOr<Bundle> bundle = Bundle::load(scratch.path());
-  std::string message = bundle.ok() ? "" : bundle.status().message();
-  size_t name = message.find("manifest.json");
-  return name == message.npos ? message : message.substr(name);
 }
 
 /// A set with random inputs, and the rows that an append would write.
@@ -138,22 +115,22 @@ TEST_F(AppendOpTest, isLoadedAndPlanned) {
 
 TEST_F(AppendOpTest, refusesWhatIsNone) {
   json plain = manifestOf(false), turned = manifestOf(true);
-  EXPECT_EQ(refusal(plain, "/ops/0/attributes/causal", "none"),
+  EXPECT_EQ(refusalWith(plain, "/ops/0/attributes/causal", "none"),
             "manifest.json: expects no key 'ops[0].attributes.causal', which "
             "this version does not know");
-  EXPECT_EQ(refusal(plain, "/tensors/0/role", "input"),
+  EXPECT_EQ(refusalWith(plain, "/tensors/0/role", "input"),
             "manifest.json: expects 'tensors[0].role' to be 'updated', but got "
             "\"input\"");
-  EXPECT_EQ(refusal(plain, "/tensors/3/dtype", "bf16"),
+  EXPECT_EQ(refusalWith(plain, "/tensors/3/dtype", "bf16"),
             "manifest.json: expects 'tensors[3].dtype' to be 'f16', that of "
             "'k', but got \"bf16\"");
-  EXPECT_EQ(refusal(plain, "/tensors/4/name", "lengths"),
+  EXPECT_EQ(refusalWith(plain, "/tensors/4/name", "lengths"),
             "manifest.json: expects 'tensors' to be an array with a tensor "
             "named 'seqused_k', but got an array of 5 elements");
-  EXPECT_EQ(refusal(turned, "/ops/0/attributes", json::object()),
+  EXPECT_EQ(refusalWith(turned, "/ops/0/attributes", json::object()),
             "manifest.json: expects 'tensors[5].name' to be the name of a "
             "tensor of an append, but got \"rotary_cos\"");
-  EXPECT_EQ(refusal(turned, "/tensors/7/name", "query"),
+  EXPECT_EQ(refusalWith(turned, "/tensors/7/name", "query"),
             "manifest.json: expects 'tensors' to be an array with a tensor "
             "named 'q', but got an array of 9 elements");
 }

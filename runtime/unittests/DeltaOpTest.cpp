@@ -28,24 +28,11 @@ json deltaManifest() {
                        {"heads_q", 1},
                        {"seqlen_q", nullptr},
                        {"head_dim_v", 16}};
-  auto tensor = [](const char *name, const char *role, const char *dtype) {
-    json axes = {"batch", "heads_q", "seqlen_q"};
-    json strides = {nullptr, nullptr, 1};
-    if (std::string_view(dtype) != "f32") {
-      axes.push_back("head_dim_v");
-      strides = {nullptr, nullptr, nullptr, 1};
-    }
-    return json({{"name", name},
-                 {"role", role},
-                 {"dtype", dtype},
-                 {"axes", axes},
-                 {"strides", strides},
-                 {"offset", 0},
-                 {"alignment", std::string_view(dtype) == "f32" ? 4 : 16}});
-  };
-  manifest["tensors"] = {tensor("do", "input", "f16"),
-                         tensor("o", "input", "f16"),
-                         tensor("delta", "output", "f32")};
+  std::vector<std::string> sums = {"batch", "heads_q", "seqlen_q"}, rows = sums;
+  rows.push_back("head_dim_v");
+  manifest["tensors"] = {describeTensor("do", "input", "f16", rows),
+                         describeTensor("o", "input", "f16", rows),
+                         describeTensor("delta", "output", "f32", sums)};
   json &kernel = manifest["kernels"][0];
   kernel["name"] = "delta";
   kernel["grid"][0] = "seqlen_q";
@@ -88,14 +75,7 @@ TEST_F(DeltaOpTest, aCheckFindsASumThatIsOff) {
 
 TEST_F(DeltaOpTest, refusesWhatIsNone) {
   auto refusal = [](const char *pointer, const json &value) {
-    ScratchDirectory scratch;
-    json manifest = deltaManifest();
-    manifest[json::json_pointer(pointer)] = value;
-    writeBundle(scratch.path(), manifest);
-    StatusOr<Bundle> bundle = Bundle::load(scratch.path());
-    std::string message = bundle.ok() ? "" : bundle.status().message();
-    size_t name = message.find("manifest.json");
-    return name == message.npos ? message : message.substr(name);
+    return refusalWith(deltaManifest(), pointer, value);
   };
   EXPECT_EQ(refusal("/tensors/0/dtype", "bf16"),
             "manifest.json: expects 'tensors[0].dtype' to be 'f16', that of "

@@ -21,19 +21,6 @@ using namespace flashcore::testing;
 using nlohmann::json;
 
 namespace {
-json tensor(const char *name, const char *role, const char *dtype,
-            std::vector<std::string> axes) {
-  std::vector<json> strides(axes.size());
-  strides.back() = 1;
-  return {{"name", name},
-          {"role", role},
-          {"dtype", dtype},
-          {"axes", axes},
-          {"strides", strides},
-          {"offset", 0},
-          {"alignment", std::string_view(dtype) == "f32" ? 4 : 16}};
-}
-
 json mergeManifest() {
   json manifest = testManifest();
   manifest.erase("attention");
@@ -44,13 +31,14 @@ json mergeManifest() {
                        {"seqlen_q", nullptr},
                        {"head_dim_v", 16}};
   manifest["tensors"] = {
-      tensor("outputs", "input", "f16",
-             {"parts", "batch", "heads_q", "seqlen_q", "head_dim_v"}),
-      tensor("lses", "input", "f32", {"parts", "batch", "heads_q", "seqlen_q"}),
-      tensor("o", "output", "f16",
-             {"batch", "heads_q", "seqlen_q", "head_dim_v"}),
-      tensor("lse", "output", "f32", {"batch", "heads_q", "seqlen_q"}),
-      tensor("sink_logits", "input", "f32", {"heads_q"})};
+      describeTensor("outputs", "input", "f16",
+                     {"parts", "batch", "heads_q", "seqlen_q", "head_dim_v"}),
+      describeTensor("lses", "input", "f32",
+                     {"parts", "batch", "heads_q", "seqlen_q"}),
+      describeTensor("o", "output", "f16",
+                     {"batch", "heads_q", "seqlen_q", "head_dim_v"}),
+      describeTensor("lse", "output", "f32", {"batch", "heads_q", "seqlen_q"}),
+      describeTensor("sink_logits", "input", "f32", {"heads_q"})};
   json &kernel = manifest["kernels"][0];
   kernel["name"] = "merge";
   kernel["grid"][0] = "seqlen_q * heads_q * batch";
@@ -61,14 +49,7 @@ json mergeManifest() {
 }
 
 std::string refusal(const char *pointer, const json &value) {
-  ScratchDirectory scratch;
-  json manifest = mergeManifest();
-  manifest[json::json_pointer(pointer)] = value;
-  writeBundle(scratch.path(), manifest);
-  StatusOr<Bundle> bundle = Bundle::load(scratch.path());
-  std::string message = bundle.ok() ? "" : bundle.status().message();
-  size_t name = message.find("manifest.json");
-  return name == message.npos ? message : message.substr(name);
+  return refusalWith(mergeManifest(), pointer, value);
 }
 
 ProblemRequest request() {

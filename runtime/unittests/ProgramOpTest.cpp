@@ -79,14 +79,7 @@ json programManifest() {
 }
 
 std::string refusal(const char *pointer, const json &value) {
-  ScratchDirectory scratch;
-  json manifest = programManifest();
-  manifest[json::json_pointer(pointer)] = value;
-  writeBundle(scratch.path(), manifest);
-  StatusOr<Bundle> bundle = Bundle::load(scratch.path());
-  std::string message = bundle.ok() ? "" : bundle.status().message();
-  size_t name = message.find("manifest.json");
-  return name == message.npos ? message : message.substr(name);
+  return refusalWith(programManifest(), pointer, value);
 }
 
 ProblemRequest request(int64_t rows) {

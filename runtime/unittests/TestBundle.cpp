@@ -36,17 +36,32 @@ void ScratchDirectory::write(std::string_view name,
   EXPECT_TRUE(writeFile(directory / name, contents).ok());
 }
 
-static json tensor(const char *name, const char *role, const char *dtype,
-                   std::vector<std::string> axes) {
+json flashcore::testing::describeTensor(const char *name, const char *role,
+                                        const char *dtype,
+                                        std::vector<std::string> axes,
+                                        const json &offset) {
   std::vector<json> strides(axes.size());
   strides.back() = 1;
-  return {{"name", name},
-          {"role", role},
-          {"dtype", dtype},
-          {"axes", axes},
-          {"strides", strides},
-          {"offset", nullptr},
-          {"alignment", std::string_view(dtype) == "f32" ? 4 : 16}};
+  int64_t alignment = std::string_view(dtype).ends_with("32") ? 4 : 16;
+  return {{"name", name},          {"role", role},       {"dtype", dtype},
+          {"axes", axes},          {"strides", strides}, {"offset", offset},
+          {"alignment", alignment}};
+}
+
+static json tensor(const char *name, const char *role, const char *dtype,
+                   std::vector<std::string> axes) {
+  return describeTensor(name, role, dtype, std::move(axes), nullptr);
+}
+
+std::string flashcore::testing::refusalWith(json manifest, const char *pointer,
+                                            const json &value) {
+  ScratchDirectory scratch;
+  manifest[json::json_pointer(pointer)] = value;
+  writeBundle(scratch.path(), manifest);
+  StatusOr<Bundle> bundle = Bundle::load(scratch.path());
+  std::string message = bundle.ok() ? "" : bundle.status().message();
+  size_t name = message.find("manifest.json");
+  return name == message.npos ? message : message.substr(name);
 }
 
 static json code(const char *file, std::string_view contents) {

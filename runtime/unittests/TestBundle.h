@@ -96,6 +96,16 @@ nlohmann::json pagedVarlenManifest(int64_t seqlenQ, int64_t pageSize,
                                    int64_t sequences,
                                    const char *causal = "none");
 
+/// A tensor of a manifest whose strides but the last are open.
+nlohmann::json describeTensor(const char *name, const char *role,
+                              const char *dtype, std::vector<std::string> axes,
+                              const nlohmann::json &offset = 0);
+
+/// What the loader says, from the file's name on, of a manifest with another
+/// value at `pointer`.
+std::string refusalWith(nlohmann::json manifest, const char *pointer,
+                        const nlohmann::json &value);
+
 /// Makes `text` the PTX of `manifest`, for writeBundle to write.
 void setPtx(nlohmann::json &manifest, const std::string &text);
 /// A PTX with the head of each kernel of `manifest`, as its arguments are.
