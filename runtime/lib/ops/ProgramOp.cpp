@@ -287,10 +287,24 @@ static void keepWorse(ErrorReport &kept, const ErrorReport &other) {
     kept = other;
 }
 
+/// What an output may be off by: LSE as that of one attention, whose functions
+/// of scores are approximate.
+static Tolerance toleranceOf(const Problem &problem, std::string_view field) {
+  Tolerance tolerance;
+  if (field != operand::Lse)
+    return tolerance;
+  tolerance.relative = lseTolerance;
+  tolerance.hasYardstick = false;
+  for (const ProgramPart &part : problem.bundle().parts)
+    tolerance.hasYardstick |=
+        part.bundle->attention.softcap || part.bundle->attention.score;
+  return tolerance;
+}
+
 static ErrorReport compareTensor(const CallMemory &actual,
                                  const CallMemory &reference,
                                  const CallMemory &yardstick,
-                                 std::string_view field) {
+                                 const Tolerance &tolerance) {
   const TensorGeometry &geometry = actual.geometry;
   int64_t bytes = byteSize(geometry.dtype);
   std::vector<std::byte> packed(
@@ -315,9 +329,6 @@ static ErrorReport compareTensor(const CallMemory &actual,
       geometry.dtype,
       sizes,
       {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}};
-  Tolerance tolerance;
-  if (field == "lse")
-    tolerance.relative = lseTolerance;
   return compare(view, {0, sizes[2]}, expected, usual, tolerance);
 }
 
@@ -345,19 +356,19 @@ StatusOr<CheckReport> flashcore::checkProgramCall(const HostCall &call,
     std::string_view field = findField(problem, given.name);
     ErrorReport compared =
         compareTensor(*call.find(given.name), reference->view(given.name),
-                      yardstick->view(given.name), field);
+                      yardstick->view(given.name), toleranceOf(problem, field));
     auto keep = [&](std::optional<ErrorReport> &kept) {
       if (!kept)
         kept = ErrorReport();
       keepWorse(*kept, compared);
     };
-    if (field == "lse")
+    if (field == operand::Lse)
       keep(report.lse);
-    else if (field == "scores")
+    else if (field == operand::Scores)
       keep(report.scores);
-    else if (field == "k")
+    else if (field == operand::Key)
       keep(report.k);
-    else if (field == "v")
+    else if (field == operand::Value)
       keep(report.v);
     else
       keepWorse(report.o, compared);
