@@ -54,6 +54,11 @@ std::string Bundle::sequencesDim() const {
   return used && hasCuSeqlens() ? used->axes.front() : std::string();
 }
 
+std::string Bundle::nameOfPart(size_t number) const {
+  return "op " + std::to_string(number) + " ('" + parts[number].bundle->op +
+         "') of the program";
+}
+
 std::string CodeChoice::str() const {
   return (kind == Kind::Cubin ? "cubin " : "PTX ") + image->chip.str();
 }

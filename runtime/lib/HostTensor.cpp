@@ -86,15 +86,16 @@ void HostTensor::store(int64_t position, float value) {
   storeBits(position, infoOf(shape.dtype).round(value));
 }
 
-void HostTensor::poison() {
+void flashcore::fillWithPoison(std::span<std::byte> bytes) {
   for (size_t i = 0; i < bytes.size(); i += sizeof(PoisonPattern))
     std::memcpy(&bytes[i], &PoisonPattern, sizeof(PoisonPattern));
 }
 
+void HostTensor::poison() { fillWithPoison(bytes); }
+
 Status
 HostTensor::verifyWritten(const std::function<bool(int64_t)> &isOutput) const {
-  const uint32_t unwritten =
-      byteSize(shape.dtype) == 2 ? PoisonPattern & 0xffff : PoisonPattern;
+  const uint32_t unwritten = poisonOf(shape.dtype);
   int64_t missing = 0, first = 0;
   // With its elements poisoned again, the copy must be poison all over.
   HostTensor rest(shape);

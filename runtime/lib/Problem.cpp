@@ -200,8 +200,7 @@ StatusOr<Problem> Problem::create(const Bundle &bundle,
       return status;
   for (const ProgramPart &part : bundle.parts)
     if (Status status = problem.resolvePart(part); !status.ok())
-      return status.note("it is op " + std::to_string(problem.ofParts.size()) +
-                         " ('" + part.bundle->op + "') of the program");
+      return status.note("it is " + bundle.nameOfPart(problem.ofParts.size()));
   if (Status status = problem.resolveLaunches(); !status.ok())
     return status;
   return problem;

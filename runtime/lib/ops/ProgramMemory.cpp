@@ -36,8 +36,7 @@ Status ProgramMemory::add(TensorGeometry geometry, const CallMemory *from) {
                          " bytes of host memory for '" + copy.geometry.name +
                          "' of the reference");
   }
-  for (size_t i = 0; i < copy.bytes.size(); i += sizeof(PoisonPattern))
-    std::memcpy(&copy.bytes[i], &PoisonPattern, sizeof(PoisonPattern));
+  fillWithPoison(copy.bytes);
   if (from) {
     auto elementBytes = static_cast<size_t>(byteSize(copy.geometry.dtype));
     for (int64_t i = 0; i < copy.geometry.span; ++i)
@@ -130,8 +129,7 @@ Status ProgramMemory::run(Status (*Op::*compute)(const HostCall &, unsigned),
     const Bundle &bundle = *problem->bundle().parts[number].bundle;
     if (Status status = (findOp(bundle).*compute)(getCall(number), threads);
         !status.ok())
-      return status.note("it is op " + std::to_string(number) + " ('" +
-                         bundle.op + "') of the program");
+      return status.note("it is " + problem->bundle().nameOfPart(number));
   }
   return Status::success();
 }

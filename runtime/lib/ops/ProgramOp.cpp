@@ -24,12 +24,6 @@ static const Op &opOf(const Problem &problem, size_t number) {
   return findOp(*problem.bundle().parts[number].bundle);
 }
 
-/// "op 1 ('merge') of the program".
-static std::string nameOf(const Problem &problem, size_t number) {
-  return "op " + std::to_string(number) + " ('" +
-         problem.bundle().parts[number].bundle->op + "') of the program";
-}
-
 /// The caller's tensor in which an operand lies; null of one in the workspace.
 static const HostTensor *findGiven(const TensorSet &set, size_t number,
                                    std::string_view operand) {
@@ -90,7 +84,7 @@ Status flashcore::verifyProgramKind(const Problem &problem, InputKind kind) {
   for (size_t i = 0; i < problem.parts().size(); ++i)
     if (Status status = opOf(problem, i).verifyKind(problem.parts()[i], kind);
         !status.ok())
-      return status.note("it is " + nameOf(problem, i));
+      return status.note("it is " + problem.bundle().nameOfPart(i));
   return Status::success();
 }
 
@@ -147,7 +141,7 @@ Status flashcore::verifyProgramData(const TensorSet &set) {
     Status status = own.ok() ? opOf(set.problem(), i).verifyData(*own)
                              : Status(own.status());
     if (!status.ok())
-      return status.note("it is " + nameOf(set.problem(), i));
+      return status.note("it is " + set.problem().bundle().nameOfPart(i));
   }
   return Status::success();
 }
@@ -167,15 +161,13 @@ Status flashcore::verifyProgramWritten(const TensorSet &set,
       const HostTensor &part = *own->findTensor(operand.name);
       if (Status status = opOf(set.problem(), i).verifyWritten(*own, part);
           !status.ok())
-        return status.note("it is " + nameOf(set.problem(), i));
+        return status.note("it is " + set.problem().bundle().nameOfPart(i));
       part.forEach([&](int64_t, int64_t position) {
         isPart[static_cast<size_t>(position)] = true;
       });
     }
   }
-  const uint32_t unwritten = byteSize(output.geometry().dtype) == 2
-                                 ? PoisonPattern & 0xffff
-                                 : PoisonPattern;
+  const uint32_t unwritten = poisonOf(output.geometry().dtype);
   return output.verifyWritten([&](int64_t index) {
     int64_t position = output.position(index);
     return isPart[static_cast<size_t>(position)] &&
@@ -216,7 +208,7 @@ static bool isWritten(const CallMemory &copy, int64_t index) {
               static_cast<const std::byte *>(copy.data) +
                   static_cast<size_t>(index) * size,
               size);
-  return bits != (size == 2 ? PoisonPattern & 0xffff : PoisonPattern);
+  return bits != poisonOf(copy.geometry.dtype);
 }
 
 static Status compute(const HostCall &call,

@@ -72,9 +72,8 @@ static LogicalResult verifyClauses(AppendOp op) {
 static LogicalResult verifySizes(AppendOp op) {
   for (auto [name, size] :
        {std::pair("k_new", op.getHeadDim()), {"v_new", op.getHeadDimV()}})
-    if (ShapedType::isDynamic(size) || size <= 0)
-      return op.emitOpError("expects a static positive dim of ")
-             << name << ", but got " << extent(size);
+    if (failed(verifyStaticPositive(op, Twine("dim of ") + name, size)))
+      return failure();
   int64_t pageSize = op.getKeyType().getDimSize(2);
   if (op.getPageTable() &&
       (ShapedType::isDynamic(pageSize) || !llvm::isPowerOf2_64(pageSize)))

@@ -79,9 +79,8 @@ LogicalResult AttentionOp::verifyShapes() {
   // C3
   for (auto [name, dim] : {std::pair("head_dim", q.getDimSize(HeadDim)),
                            {"head_dim_v", v.getDimSize(HeadDim)}})
-    if (ShapedType::isDynamic(dim) || dim <= 0)
-      return emitOpError("expects a static positive ")
-             << name << ", but got " << extent(dim);
+    if (failed(verifyStaticPositive(*this, name, dim)))
+      return failure();
   if (k.getDimSize(HeadDim) != q.getDimSize(HeadDim))
     return emitOpError("expects key to have query's head_dim ")
            << q.getDimSize(HeadDim) << ", but got "

@@ -48,9 +48,8 @@ LogicalResult DeltaOp::verify() {
            << getOutputType().getElementType() << " like output, but got "
            << gradient;
   // D3
-  if (ShapedType::isDynamic(getHeadDimV()) || getHeadDimV() <= 0)
-    return emitOpError("expects a static positive head_dim_v, but got ")
-           << extent(getHeadDimV());
+  if (failed(verifyStaticPositive(*this, "head_dim_v", getHeadDimV())))
+    return failure();
   // D5
   if (failed(verifyBufferSemantics(*this)))
     return failure();

@@ -59,9 +59,8 @@ LogicalResult MergeOp::verify() {
   if (failed(verifyOperands(*this, operands)))
     return failure();
   // M3
-  if (ShapedType::isDynamic(getHeadDimV()) || getHeadDimV() <= 0)
-    return emitOpError("expects a static positive head_dim_v, but got ")
-           << extent(getHeadDimV());
+  if (failed(verifyStaticPositive(*this, "head_dim_v", getHeadDimV())))
+    return failure();
   // M5
   if (failed(verifyBufferSemantics(*this)))
     return failure();

@@ -18,6 +18,15 @@ std::string mlir::flashcore::extent(int64_t size) {
   return ShapedType::isDynamic(size) ? "?" : std::to_string(size);
 }
 
+LogicalResult mlir::flashcore::verifyStaticPositive(Operation *op,
+                                                    const Twine &name,
+                                                    int64_t size) {
+  if (ShapedType::isDynamic(size) || size <= 0)
+    return op->emitOpError("expects a static positive ")
+           << name << ", but got " << extent(size);
+  return success();
+}
+
 std::string mlir::flashcore::shapeString(ArrayRef<int64_t> shape) {
   std::string text = "(";
   for (auto [index, size] : llvm::enumerate(shape))

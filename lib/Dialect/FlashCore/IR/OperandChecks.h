@@ -59,6 +59,10 @@ LogicalResult verifySpan(Operation *op, StringRef name, ShapedType type);
 LogicalResult verifyLayout(Operation *op, StringRef name, MemRefType type,
                            bool hasRows);
 
+/// That a size is known where kernels are made for it, and not 0.
+LogicalResult verifyStaticPositive(Operation *op, const Twine &name,
+                                   int64_t size);
+
 /// That operands are all tensors, with results like the inits, or all memrefs.
 LogicalResult verifyBufferSemantics(DestinationStyleOpInterface op);
 

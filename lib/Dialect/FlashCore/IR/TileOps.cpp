@@ -73,9 +73,9 @@ static LogicalResult verifyColumns(Operation *op, const NamedRows &rows,
                                    std::optional<int64_t> expected = {},
                                    bool mayHaveMore = false) {
   int64_t columns = getColumns(rows.value);
-  if (ShapedType::isDynamic(columns) || columns <= 0)
-    return op->emitOpError("expects a static positive number of columns of ")
-           << rows.name << ", but got " << extent(columns);
+  if (failed(verifyStaticPositive(
+          op, Twine("number of columns of ") + rows.name, columns)))
+    return failure();
   bool isRight =
       !expected || columns == *expected || (mayHaveMore && columns > *expected);
   if (!isRight)

@@ -22,12 +22,11 @@ static int64_t getPairs(Value cos) {
   return cos ? cast<ShapedType>(cos.getType()).getDimSize(1) : 0;
 }
 
-/// A kernel writes to what is updated, and to the copy of query.
-static void markWritten(MutableArrayRef<KernelArgument> arguments,
-                        const KernelSignature &signature) {
-  for (KernelArgument &argument : arguments)
-    argument.isWritten = argument.kind == KernelArgument::Pointer &&
-                         signature.getTensors()[argument.tensor].isUpdated;
+/// What the two ops say alike.
+template <typename OpT> static AppendedRows getRows(OpT op) {
+  return {op.getHeadDim(), op.getHeadDimV(),
+          static_cast<bool>(op.getPageTable()), getPairs(op.getRotaryCos()),
+          op.getStyle().value_or(RotaryStyle::Interleaved)};
 }
 
 /// Which rows there are, where they go, and what they are turned by.
@@ -44,7 +43,7 @@ listArguments(const AttentionSignature &signature, bool isTurned) {
   };
   SmallVector<KernelArgument> arguments =
       signature.listArguments(KernelSignature::NoWorkspace, isTaken, isSize);
-  markWritten(arguments, signature);
+  markUpdated(arguments, signature);
   if (isTurned)
     signature.addCopy(arguments, operand::kQuery, /*isWritten=*/true);
   return arguments;
@@ -53,13 +52,9 @@ listArguments(const AttentionSignature &signature, bool isTurned) {
 Kernel mlir::flashcore::getAppendKernel(AttentionOp op,
                                         const AttentionSignature &signature) {
   bool isTurned = static_cast<bool>(op.getRotaryCos());
-  AppendedRows rows{op.getHeadDim(),
-                    op.getHeadDimV(),
-                    static_cast<bool>(op.getPageTable()),
-                    getPairs(op.getRotaryCos()),
-                    op.getStyle().value_or(RotaryStyle::Interleaved),
-                    isTurned,
-                    op.rotatesByOnePosition()};
+  AppendedRows rows = getRows(op);
+  rows.turnsQueries = isTurned;
+  rows.rotatesByOnePosition = op.rotatesByOnePosition();
   return {"_append", listArguments(signature, isTurned), getAppendLaunch(rows),
           /*schedule=*/nullptr,
           [rows](KernelFrame &frame) { buildAppend(frame, rows); }};
@@ -111,33 +106,18 @@ struct AppendKernels final
   std::vector<KernelProgram> getPrograms(Operation *operation) const {
     auto op = cast<AppendOp>(operation);
     auto signature = std::make_shared<KernelSignature>(::getTensors(op));
-    AppendedRows rows{op.getHeadDim(),
-                      op.getHeadDimV(),
-                      static_cast<bool>(op.getPageTable()),
-                      getPairs(op.getRotaryCos()),
-                      op.getStyle().value_or(RotaryStyle::Interleaved),
-                      /*turnsQueries=*/static_cast<bool>(op.getQuery())};
-    SmallVector<KernelArgument> arguments = signature->listArguments(
-        KernelSignature::NoWorkspace, [](const KernelTensor &) { return true; },
-        [](Dim dim) { return dim != Dim::KeySplits; });
-    markWritten(arguments, *signature);
-    KernelProgram program{getKernelName(op), getChip(op), signature};
-    program.kernels.push_back(
-        {"", std::move(arguments), getAppendLaunch(rows), /*schedule=*/nullptr,
-         [rows](KernelFrame &frame) { buildAppend(frame, rows); }});
+    AppendedRows rows = getRows(op);
+    rows.turnsQueries = static_cast<bool>(op.getQuery());
+    KernelProgram program = getSingleKernelProgram(
+        op, getKernelName("append", op.getKeyType(), op.getHeadDim()),
+        signature, getAppendLaunch(rows),
+        [rows](KernelFrame &frame) { buildAppend(frame, rows); });
     if (auto style = op.getStyle()) {
       Builder b(op.getContext());
       program.attributes = b.getDictionaryAttr(b.getNamedAttr(
           "rotary", b.getStringAttr(stringifyRotaryStyle(*style))));
     }
     return {std::move(program)};
-  }
-
-private:
-  static std::string getKernelName(AppendOp op) {
-    std::string name = "append_";
-    llvm::raw_string_ostream(name) << op.getKeyType().getElementType();
-    return name + "_d" + std::to_string(op.getHeadDim());
   }
 };
 } // namespace

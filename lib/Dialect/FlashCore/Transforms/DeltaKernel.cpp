@@ -180,26 +180,13 @@ struct DeltaKernels final
     auto op = cast<DeltaOp>(operation);
     auto signature = std::make_shared<KernelSignature>(::getTensors(op));
     DeltaRows rows(op);
-    KernelProgram program{getKernelName(op), getChip(op), signature};
-    program.kernels.push_back(
-        {"",
-         signature->listArguments(
-             KernelSignature::NoWorkspace,
-             [](const KernelTensor &) { return true; },
-             [](Dim dim) { return dim != Dim::KeySplits; }),
-         {SizeFormula(Dim::SeqlenQ).ceilDiv(rows.getRows()) * Dim::HeadsQ *
-              Dim::Batch,
-          DeltaRows::kThreads},
-         /*schedule=*/nullptr,
-         [rows](KernelFrame &frame) { DeltaBuilder(rows, frame).build(); }});
-    return {std::move(program)};
-  }
-
-private:
-  static std::string getKernelName(DeltaOp op) {
-    std::string name = "delta_";
-    llvm::raw_string_ostream(name) << op.getOutputType().getElementType();
-    return name + "_d" + std::to_string(op.getHeadDimV());
+    return {getSingleKernelProgram(
+        op, getKernelName("delta", op.getOutputType(), op.getHeadDimV()),
+        signature,
+        {SizeFormula(Dim::SeqlenQ).ceilDiv(rows.getRows()) * Dim::HeadsQ *
+             Dim::Batch,
+         DeltaRows::kThreads},
+        [rows](KernelFrame &frame) { DeltaBuilder(rows, frame).build(); })};
   }
 };
 } // namespace

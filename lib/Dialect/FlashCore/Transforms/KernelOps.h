@@ -22,6 +22,19 @@ StringRef getChip(Operation *op);
 /// Reports that it has not, or that there is no such chip.
 LogicalResult checkHasChip(Operation *op);
 
+/// "merge_f16_d128", of what an op computes, its elements and its columns.
+std::string getKernelName(StringRef what, ShapedType elements, int64_t columns);
+
+/// Lets a kernel write to the tensors that it updates.
+void markUpdated(MutableArrayRef<KernelArgument> arguments,
+                 const KernelSignature &signature);
+
+/// The program of an op without a schedule that has one kernel, on all of its
+/// tensors and sizes.
+KernelProgram getSingleKernelProgram(
+    Operation *op, std::string name, std::shared_ptr<KernelSignature> signature,
+    const KernelLaunch &launch, std::function<void(KernelFrame &)> buildBody);
+
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_KERNELOPS_H

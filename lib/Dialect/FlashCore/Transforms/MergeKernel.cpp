@@ -102,22 +102,9 @@ struct MergeKernels final
                        getAccessBytes(outputs), frame.getSize(Dim::Parts)};
       buildMerge(frame, parts, groups, /*isInvariant=*/false);
     };
-    KernelProgram program{getKernelName(op), getChip(op), signature};
-    program.kernels.push_back(
-        {"",
-         signature->listArguments(
-             KernelSignature::NoWorkspace,
-             [](const KernelTensor &) { return true; },
-             [](Dim dim) { return dim != Dim::KeySplits; }),
-         groups.getLaunch(), /*schedule=*/nullptr, buildBody});
-    return {std::move(program)};
-  }
-
-private:
-  static std::string getKernelName(MergeOp op) {
-    std::string name = "merge_";
-    llvm::raw_string_ostream(name) << op.getOutputType().getElementType();
-    return name + "_d" + std::to_string(op.getHeadDimV());
+    return {getSingleKernelProgram(
+        op, getKernelName("merge", op.getOutputType(), op.getHeadDimV()),
+        signature, groups.getLaunch(), buildBody)};
   }
 };
 } // namespace

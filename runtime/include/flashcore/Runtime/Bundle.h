@@ -148,6 +148,9 @@ public:
   /// less than `cu_seqlens`. Empty where there is none.
   std::string sequencesDim() const;
 
+  /// Of a program: "op 1 ('merge') of the program".
+  std::string nameOfPart(size_t number) const;
+
   // The same in all variants:
   std::filesystem::path directory;
   /// As it stands in the file.

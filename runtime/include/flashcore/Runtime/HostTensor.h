@@ -17,12 +17,21 @@
 #include "flashcore/Runtime/Reference.h"
 
 #include <cstddef>
+#include <span>
 
 namespace flashcore {
 
 /// A quiet NaN as f32, and as both halves in f16 and in bf16. No GPU computes
 /// it (they return 0x7fff and 0x7fffffff), so it also marks unwritten elements.
 inline constexpr uint32_t PoisonPattern = 0x7fed7fed;
+
+/// The bits of an unwritten element.
+inline constexpr uint32_t poisonOf(DType dtype) {
+  return byteSize(dtype) == 2 ? PoisonPattern & 0xffff : PoisonPattern;
+}
+
+/// Fills memory of a multiple of 4 bytes.
+void fillWithPoison(std::span<std::byte> bytes);
 
 /// A rank 4 view of a tensor of a bundle in the order (batch, heads, seqlen,
 /// head_dim), whatever the order of its axes; a missing head_dim has size 1.
