@@ -8,6 +8,7 @@
 #include "flashcore/Analysis/KeyTileBounds.h"
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -178,13 +179,17 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
           problem);
   problem.headDim = op.getHeadDim();
   problem.headDimV = op.getHeadDimV();
-  problem.hasRegion |= static_cast<bool>(op.getAlibiSlopes());
   problem.hasOpenStrides = llvm::any_of(
       std::initializer_list<mlir::Value>{op.getQuery(), op.getKey(),
                                          op.getValue(), op.getOutput()},
       ::hasOpenStrides);
   problem.hasSpecials |= op.getSoftcap().has_value();
-  problem.hasBias |= op.getBias() || op.getAlibiSlopes();
+  for (const OperandInfo &info : llvm::make_first_range(listOperands(op)))
+    if (info.use == OperandInfo::Use::Score) {
+      problem.hasBias = true;
+      // A bias is read, others are computed.
+      problem.hasRegion |= info.tensor != operand::kBias;
+    }
   problem.hasDropout = static_cast<bool>(op.getRng());
   problem.hasLse = static_cast<bool>(op.getLse());
   problem.hasLongScores |= op.getBias() || problem.hasDropout;

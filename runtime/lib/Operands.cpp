@@ -33,6 +33,7 @@ std::span<const OperandInfo> flashcore::getOperands() {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
                           ACCESS, KEYWORD, USE)                                \
   {TENSOR,                                                                     \
+   CLAUSE,                                                                     \
    OperandInfo::Elements::ELEMENTS,                                            \
    AXES,                                                                       \
    OperandInfo::Role::ROLE,                                                    \

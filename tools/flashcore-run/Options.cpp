@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "flashcore/Runtime/Operands.h"
 
 #include <CLI/CLI.hpp>
 
@@ -77,6 +78,27 @@ Status flashcore::run::parseStage(std::string_view name, RunRequest &request) {
                        std::string(name) + "'");
 }
 
+/// Tensors of attentions and merges that may be read, each with an empty file.
+static std::vector<std::pair<std::string, std::string>> listInputs() {
+  std::vector<std::pair<std::string, std::string>> inputs = {{"outputs", ""},
+                                                             {"lses", ""}};
+  for (const OperandInfo &operand : getOperands())
+    if (operand.role != OperandInfo::Role::Output)
+      inputs.emplace_back(operand.name, "");
+  for (int i = 0; i < 4; ++i)
+    inputs.emplace_back("capture" + std::to_string(i), "");
+  return inputs;
+}
+
+/// Those that may be written.
+static std::vector<std::pair<std::string, std::string>> listOutputs() {
+  std::vector<std::pair<std::string, std::string>> outputs;
+  for (const OperandInfo &operand : getOperands())
+    if (operand.role != OperandInfo::Role::Input)
+      outputs.emplace_back(operand.name, "");
+  return outputs;
+}
+
 namespace {
 /// Options that CLI11 fills as text or numbers, before they are checked.
 struct RawOptions {
@@ -87,32 +109,9 @@ struct RawOptions {
       {"pages", {}},    {"pages_per_sequence", {}},
       {"parts", {}},    {"seqlen_new", {}},
       {"positions", {}}};
-  std::map<std::string, std::string> inputs = {{"outputs", ""},
-                                               {"lses", ""},
-                                               {"q", ""},
-                                               {"k", ""},
-                                               {"v", ""},
-                                               {"bias", ""},
-                                               {"alibi_slopes", ""},
-                                               {"sink_logits", ""},
-                                               {"seqused_k", ""},
-                                               {"cu_seqlens_q", ""},
-                                               {"cu_seqlens_k", ""},
-                                               {"page_table", ""},
-                                               {"k_new", ""},
-                                               {"v_new", ""},
-                                               {"rotary_cos", ""},
-                                               {"rotary_sin", ""},
-                                               {"block_counts", ""},
-                                               {"block_indices", ""},
-                                               {"full_block_counts", ""},
-                                               {"full_block_indices", ""},
-                                               {"capture0", ""},
-                                               {"capture1", ""},
-                                               {"capture2", ""},
-                                               {"capture3", ""}};
-  std::map<std::string, std::string> outputs = {
-      {"o", ""}, {"lse", ""}, {"scores", ""}, {"k", ""}, {"v", ""}};
+  /// Files by tensors, in the order of the help.
+  std::vector<std::pair<std::string, std::string>> inputs = listInputs(),
+                                                   outputs = listOutputs();
   /// NAME=VALUE, of whatever a bundle has.
   std::vector<std::string> anyDims, anyInputs, anyOutputs;
   std::string input, kind = "normal", stage = "all";

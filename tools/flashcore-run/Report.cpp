@@ -11,6 +11,7 @@
 #include "Report.h"
 
 #include "flashcore/Runtime/FileUtils.h"
+#include "flashcore/Runtime/Operands.h"
 
 #include <nlohmann/json.hpp>
 
@@ -130,14 +131,18 @@ static Cells makeCells(const RunResult &result) {
   return cells;
 }
 
-/// "batch 0, head 3, query 17, column 5".
+/// "batch 0, head 3, query 17, column 5", or "(0, 3, 17, 5)" of axes without
+/// names. Coordinates behind the axes are 0.
 static std::string formatPlace(std::span<const int64_t> at,
                                std::span<const std::string_view> axes) {
   std::string text;
-  for (size_t i = 0; i < at.size() && i < axes.size(); ++i)
-    text +=
-        (i ? ", " : "") + std::string(axes[i]) + " " + std::to_string(at[i]);
-  return text;
+  for (size_t i = 0; i < at.size() && (axes.empty() || i < axes.size()); ++i) {
+    text += i ? ", " : "";
+    if (!axes.empty())
+      text += std::string(axes[i]) + " ";
+    text += std::to_string(at[i]);
+  }
+  return axes.empty() ? "(" + text + ")" : text;
 }
 
 /// "3 NaN and 1 infinity", or nothing.
@@ -191,23 +196,30 @@ static std::string formatStageFailure(const RunResult &result) {
   return formatFailure(name, *result.check->stage, axes);
 }
 
+/// What messages call an axis of an operand.
+static std::string_view describeAxis(std::string_view axis, bool isPaged) {
+  static constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"entries", "batch"},      {"key_entries", "batch"},
+      {"heads_q", "head"},       {"heads_kv", "head"},
+      {"seqlen_q", "query"},     {"seqlen_k", "key"},
+      {"keys", "key"},           {"seqlen_new", "row"},
+      {"head_dim", "column"},    {"head_dim_v", "column"},
+      {"positions", "position"}, {"rotary_pairs", "pair"}};
+  if (isPaged && axis == "key_entries")
+    return "page";
+  if (isPaged && axis == "keys")
+    return "row";
+  for (auto [name, word] : names)
+    if (name == axis)
+      return word;
+  return axis;
+}
+
 static std::string formatInput(const InputReport &input, bool isPaged) {
-  static constexpr std::string_view queryAxes[] = {"batch", "head", "query",
-                                                   "column"};
-  static constexpr std::string_view keyAxes[] = {"batch", "head", "key",
-                                                 "column"};
-  static constexpr std::string_view pageAxes[] = {"page", "head", "row",
-                                                  "column"};
-  static constexpr std::string_view headAxes[] = {"head"};
-  bool isOfHeads =
-      input.name == operand::SinkLogits || input.name == operand::AlibiSlopes;
-  std::span<const std::string_view> axes = isPaged ? pageAxes : keyAxes;
-  if (input.name == operand::Bias)
-    axes = scoreAxes;
-  else if (isOfHeads)
-    axes = headAxes;
-  else if (input.name == "q")
-    axes = queryAxes;
+  std::vector<std::string_view> axes;
+  if (const OperandInfo *operand = findOperand(input.name))
+    for (const OperandInfo::Axis &axis : operand->getAxes())
+      axes.push_back(describeAxis(axis.name, isPaged));
   return "\n  input " + input.name + " holds " +
          formatCounts(input.nans, input.infinities) + ", the first at " +
          formatPlace(input.first, axes);

@@ -65,8 +65,9 @@ std::string flashcore::describeAttention(const Problem &problem) {
     result += " dropout=" + numberText(*attention.dropout);
   if (const TensorGeometry *bias = problem.findTensor(operand::Bias))
     result += " bias=" + biasText(*bias);
-  if (problem.findTensor(operand::AlibiSlopes))
-    result += " alibi";
+  for (const OperandInfo &operand : getOperands())
+    if (operand.axes == "heads_q" && problem.findTensor(operand.name))
+      result += " " + std::string(operand.clause);
   if (const TensorGeometry *lists = problem.findTensor(operand::BlockIndices)) {
     auto axis = [&](size_t i) {
       return lists->axes[i] == BroadcastAxis ? '1' : lists->axes[i][0];
@@ -75,8 +76,6 @@ std::string flashcore::describeAttention(const Problem &problem) {
     result += " blocks=" + std::to_string(size[0]) + "x" +
               std::to_string(size[1]) + ":" + axis(0) + axis(1);
   }
-  if (problem.findTensor(operand::SinkLogits))
-    result += " sink";
   if (problem.bundle().isPaged())
     result += " page_size=" + text(PageSizeDim);
   if (problem.findTensor(operand::SequsedK))

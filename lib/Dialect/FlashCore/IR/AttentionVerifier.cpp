@@ -162,15 +162,13 @@ LogicalResult AttentionOp::verifyModifiers() {
                << shapeString(whole) << ", but got " << shapeString(shape);
   }
   // C7
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("alibi_slopes", getAlibiSlopes()),
-        {"sink_logits", getSinkLogits()}}) {
-    if (!value)
+  for (auto [info, value] : listOperands(*this)) {
+    if (info.axes != "heads_q")
       continue;
     int64_t size = cast<ShapedType>(value.getType()).getDimSize(0);
     if (differ(size, q.getDimSize(Head)))
       return emitOpError("expects ")
-             << name << " of heads_q = " << q.getDimSize(Head)
+             << info.name << " of heads_q = " << q.getDimSize(Head)
              << " elements, but got " << size;
   }
   return success();

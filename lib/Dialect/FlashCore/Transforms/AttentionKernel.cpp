@@ -13,6 +13,7 @@
 #include "AttentionBlock.h"
 #include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
+#include "ScoreRegion.h"
 #include "TileOperands.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Schedule/ResourceModel.h"

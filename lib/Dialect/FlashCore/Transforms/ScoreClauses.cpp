@@ -10,7 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreRegion.h"
+#include "TileOperands.h"
 #include "flashcore/Analysis/KeyTileBounds.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -43,7 +45,9 @@ static bool hasFullBlocks(TileOpInterface tile) {
   return attention && attention.getFullBlockCounts();
 }
 
-void mlir::flashcore::addAlibi(TileOpInterface tile, Value slopes) {
+/// ALiBi, -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the
+/// head.
+static void addAlibi(TileOpInterface tile, Value slopes) {
   prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
     // Coordinates of 32 bits: those of 64 are slow to convert.
     auto toI32 = [&](Value index) {
@@ -68,7 +72,8 @@ void mlir::flashcore::addAlibi(TileOpInterface tile, Value slopes) {
   });
 }
 
-void mlir::flashcore::addBias(TileOpInterface tile, Value bias) {
+/// A bias of (batch, heads, queries, keys), whose axes of size 1 are for all.
+static void addBias(TileOpInterface tile, Value bias) {
   prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
     auto type = cast<MemRefType>(bias.getType());
     Value zero = arith::ConstantIndexOp::create(b, 0);
@@ -84,7 +89,8 @@ void mlir::flashcore::addBias(TileOpInterface tile, Value bias) {
   });
 }
 
-void mlir::flashcore::addSoftcap(TileOpInterface tile, float cap) {
+/// cap * tanh(score / cap).
+static void addSoftcap(TileOpInterface tile, float cap) {
   prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
     auto multiply = [&](Value value, float factor) {
       return arith::MulFOp::create(
@@ -94,4 +100,18 @@ void mlir::flashcore::addSoftcap(TileOpInterface tile, float cap) {
         multiply(region.getArgument(ScoreArgument::Score), 1.0f / cap);
     return multiply(math::TanhOp::create(b, ratio), cap);
   });
+}
+
+void mlir::flashcore::addRegions(KernelFrame &frame, AttentionOp op,
+                                 TileOpInterface tile, ScoresStage stage) {
+  // The last that is added comes first.
+  if (stage >= ScoresStage::Changed) {
+    cloneRegions(op, tile, getCaptured(frame, op));
+    if (op.getAlibiSlopes())
+      addAlibi(tile, frame.getTensor(operand::kAlibiSlopes));
+    if (op.getBias())
+      addBias(tile, frame.getTensor(operand::kBias));
+  }
+  if (auto cap = op.getSoftcap(); cap && stage >= ScoresStage::Capped)
+    addSoftcap(tile, cap->convertToFloat());
 }

@@ -20,6 +20,8 @@
 
 namespace mlir::flashcore {
 
+class KernelFrame;
+
 /// Places of the arguments of a region.
 namespace ScoreArgument {
 enum : unsigned { Score, Batch, Head, Query, Key, NumArguments };
@@ -45,15 +47,11 @@ void cloneRegions(AttentionOp from, TileOpInterface to, ValueRange captured);
 /// Fills an empty score region: it yields the score.
 void createScoreRegion(ImplicitLocOpBuilder &b, Region &region);
 
-/// Each puts what a clause does to scores in front of the score region of a
-/// tile, which may be empty (ScoreClauses.cpp): the last one comes first.
-/// ALiBi, -slope * |query + seqlen_k - seqlen_q - key|, with the slope of the
-/// head:
-void addAlibi(TileOpInterface tile, Value slopes);
-/// A bias of (batch, heads, queries, keys), whose axes of size 1 are for all:
-void addBias(TileOpInterface tile, Value bias);
-/// cap * tanh(score / cap):
-void addSoftcap(TileOpInterface tile, float cap);
+/// Gives a tile the regions of the op, and in front of its score region what
+/// its clauses do to scores, as far as scores go until `stage`. What they read
+/// is read by whole coordinates (ScoreClauses.cpp).
+void addRegions(KernelFrame &frame, AttentionOp op, TileOpInterface tile,
+                ScoresStage stage = ScoresStage::Probabilities);
 
 /// Writes a region in the form in which it is computed fastest: coordinates in
 /// 32 bits, products in the place of divisions by constants, and, if it

@@ -13,6 +13,7 @@
 
 #include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
+#include "ScoreRegion.h"
 #include "Sequences.h"
 #include "TileOperands.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"

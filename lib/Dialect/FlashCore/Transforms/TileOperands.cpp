@@ -6,7 +6,6 @@
 
 #include "TileOperands.h"
 #include "ScoreRegion.h"
-#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -55,17 +54,4 @@ SmallVector<Value> mlir::flashcore::getCaptured(KernelFrame &frame,
   for (unsigned i = 0, e = op.getCapturedTensors().size(); i < e; ++i)
     captured.push_back(frame.getTensor(getCaptureName(i)));
   return captured;
-}
-
-void mlir::flashcore::addRegions(KernelFrame &frame, AttentionOp op,
-                                 TileOpInterface tile, ScoresStage stage) {
-  if (stage >= ScoresStage::Changed) {
-    cloneRegions(op, tile, getCaptured(frame, op));
-    if (op.getAlibiSlopes())
-      addAlibi(tile, frame.getTensor(operand::kAlibiSlopes));
-    if (op.getBias())
-      addBias(tile, frame.getTensor(operand::kBias));
-  }
-  if (auto cap = op.getSoftcap(); cap && stage >= ScoresStage::Capped)
-    addSoftcap(tile, cap->convertToFloat());
 }

@@ -35,11 +35,6 @@ template <typename TileOp> void setBounds(AttentionOp op, TileOp tile) {
 /// What the regions of `op` read from outside, as a kernel has it.
 SmallVector<Value> getCaptured(KernelFrame &frame, AttentionOp op);
 
-/// Gives a tile the regions of the op, and what else becomes a region, as far
-/// as scores go until `stage`. What they read is read by whole coordinates.
-void addRegions(KernelFrame &frame, AttentionOp op, TileOpInterface tile,
-                ScoresStage stage = ScoresStage::Probabilities);
-
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_LIB_DIALECT_FLASHCORE_TRANSFORMS_TILEOPERANDS_H

@@ -33,7 +33,7 @@ struct OperandInfo {
   enum class Role { Input, Cache, Output };
   enum class Access { Rows, Elements };
 
-  std::string_view name;
+  std::string_view name, clause;
   Elements elements;
   std::string_view axes;
   Role role;
