@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
 """Writes the completions that `flashcore completion` prints.
 
-Needs shtab, and the Python package: run it with the Python that both are
-installed for. What it writes is committed, so that the package needs no shtab.
---check fails where the files differ from what it would write.
+Needs shtab, and the Python package, into which it writes them: run it with the
+Python that both are installed for. scripts/wheel.sh does, so that the package needs
+no shtab. --check fails where the files differ from what it would write.
 """
 import argparse
-import pathlib
 import re
 import subprocess
 import sys
 
 import shtab
 from flashcore.cli import COMMANDS, TOOLS, command, dispatch, tools
-from flashcore.cli.completion import SHELLS
+from flashcore.cli.completion import FOLDER, SHELLS
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "python/flashcore/cli/completions"
 # Options whose value is a place; others are completed by their choices alone.
 DIRECTORIES = ("--out", "--bundles", "folder")
 FILES = ("--mlir", "--tuning-file", "--tools", "--compiler", "-o", "--json", "results", "input")

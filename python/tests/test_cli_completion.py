@@ -169,7 +169,7 @@ def test_they_are_printed(shell):
 
 
 def test_they_are_fresh():
-    """What is committed is what the arguments say."""
+    """What the wheel has is what the arguments say."""
     pytest.importorskip("shtab")
     script = Path(__file__).resolve().parents[2] / "scripts/completions.py"
     if not script.exists():

@@ -11,11 +11,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from flashcore.errors import Error
+
 __all__ = ["FOLDER", "SHELLS", "add_arguments", "run"]
 
 SHELLS = ("bash", "zsh", "fish")
-#: Written by scripts/completions.py.
-FOLDER = Path(__file__).parent / "completions"
+#: Of the package; scripts/wheel.sh has scripts/completions.py write them.
+FOLDER = Path(__file__).parent.parent / "completions"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,5 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    sys.stdout.write((FOLDER / f"flashcore.{options.shell}").read_text())
+    file = FOLDER / f"flashcore.{options.shell}"
+    if not file.exists():
+        raise Error(f"expects completions at {file}, but got none; scripts/completions.py writes them")
+    sys.stdout.write(file.read_text())
     return 0
