@@ -1,4 +1,4 @@
-//===- ScoreClauses.cpp - Softcap, bias and ALiBi as a region -------------===//
+//===- ScoreClauses.cpp - Clauses that become a score region --------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -102,16 +102,46 @@ static void addSoftcap(TileOpInterface tile, float cap) {
   });
 }
 
+namespace {
+/// An operand that changes scores.
+struct ScoreClause {
+  StringLiteral tensor;
+  /// The first stage of scores that have it.
+  ScoresStage stage;
+  void (*add)(TileOpInterface tile, Value tensor);
+};
+} // namespace
+
+/// What comes last stands first.
+static constexpr ScoreClause kScoreClauses[] = {
+    {operand::kAlibiSlopes, ScoresStage::Changed, addAlibi},
+    {operand::kBias, ScoresStage::Changed, addBias},
+};
+
+bool mlir::flashcore::isInScores(StringRef tensor, ScoresStage stage) {
+  const ScoreClause *clause =
+      llvm::find_if(kScoreClauses, [&](const ScoreClause &clause) {
+        return clause.tensor == tensor;
+      });
+  // What regions read is in what they change.
+  return stage >= (clause == std::end(kScoreClauses) ? ScoresStage::Changed
+                                                     : clause->stage);
+}
+
 void mlir::flashcore::addRegions(KernelFrame &frame, AttentionOp op,
                                  TileOpInterface tile, ScoresStage stage) {
-  // The last that is added comes first.
+  auto addClauses = [&](ScoresStage of) {
+    for (const ScoreClause &clause : kScoreClauses)
+      if (Value tensor = frame.findTensor(clause.tensor);
+          tensor && clause.stage == of)
+        clause.add(tile, tensor);
+  };
+  // Each goes in front of those before.
   if (stage >= ScoresStage::Changed) {
     cloneRegions(op, tile, getCaptured(frame, op));
-    if (op.getAlibiSlopes())
-      addAlibi(tile, frame.getTensor(operand::kAlibiSlopes));
-    if (op.getBias())
-      addBias(tile, frame.getTensor(operand::kBias));
+    addClauses(ScoresStage::Changed);
   }
   if (auto cap = op.getSoftcap(); cap && stage >= ScoresStage::Capped)
     addSoftcap(tile, cap->convertToFloat());
+  addClauses(ScoresStage::Scaled);
 }

@@ -53,6 +53,9 @@ void createScoreRegion(ImplicitLocOpBuilder &b, Region &region);
 void addRegions(KernelFrame &frame, AttentionOp op, TileOpInterface tile,
                 ScoresStage stage = ScoresStage::Probabilities);
 
+/// Whether scores at `stage` are made with a tensor that is used for scores.
+bool isInScores(StringRef tensor, ScoresStage stage);
+
 /// Writes a region in the form in which it is computed fastest: coordinates in
 /// 32 bits, products in the place of divisions by constants, and, if it
 /// `mayContract`, sums of products as one operation. Values differ by

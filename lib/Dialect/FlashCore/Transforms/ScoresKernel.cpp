@@ -159,7 +159,7 @@ listArguments(const AttentionSignature &signature, ScoresStage stage,
     case Use::Sequence:
       return true;
     case Use::Score:
-      return stage >= ScoresStage::Changed;
+      return isInScores(tensor.name, stage);
     case Use::Result:
       return tensor.name == operand::kLse &&
              stage == ScoresStage::Probabilities;
