@@ -208,6 +208,7 @@ class Configuration:
     rotary: tuple | None = None  # of these: columns and style
     blocks: tuple | None = None  # of lists: queries, keys and axes, as in make-bundles.py
     alibi: bool = False
+    head_scale: bool = False
     gap: int = 0  # with layout apart: elements between rows, and in front of the first
     options: tuple = ()
     schedule: str = "seq"  # of the emulator, as are the next three
@@ -249,7 +250,7 @@ class Configuration:
             self.dtype, self.head_dim, self.causal, shape, self.head_dim_v, self.layout == "dynamic",
             (self.window_left, self.window_right), self.softcap, self.bias, layouts, self.lse, self.scale, self.scores, self.dropout,
             "?" if self.append else None, self.rotary, self.page or None, self.blocks)
-        flags = {"alibi": self.alibi, "sink": self.sinks, "sequences=?": self.lengths in ("ends", "both"),
+        flags = {"alibi": self.alibi, "head_scale": self.head_scale, "sink": self.sinks, "sequences=?": self.lengths in ("ends", "both"),
                  "seqused_k": self.lengths in ("used", "both"), f"%numbers=memref<{TABLE}xi32>": reads_table(self.region),
                  f"%added=memref<{TABLE}xf32>": "table" in self.change}
         words = " ".join([words, *(word for word, is_said in flags.items() if is_said)])
@@ -317,7 +318,7 @@ def parse_value(name, text):
         return tuple(Run.parse(run) for run in text.split(","))
     if name in ("dtype", "layout", "causal", "schedule", "copies", "lengths", "region", "change"):
         return text
-    if name in ("lse", "sinks", "append", "alibi"):
+    if name in ("lse", "sinks", "append", "alibi", "head_scale"):
         if text not in ("True", "False"):
             raise ValueError("expects True or False")
         return text == "True"
@@ -537,10 +538,14 @@ class Generator:
             drawn = dataclasses.replace(drawn, lse=False)
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_alibi(self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn))))))))
+        return self.add_head_scale(self.add_alibi(self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))))))
+
+    def add_head_scale(self, drawn):
+        """The last that came."""
+        return dataclasses.replace(drawn, head_scale=self.chance(10))
 
     def add_alibi(self, drawn):
-        """The last that came; slopes are no whole steps of large scores. Steep ones end at the largest f32 times the scale,
+        """Slopes are no whole steps of large scores. Steep ones end at the largest f32 times the scale,
         which shows in scores and in the LSE of rows that see nothing nearer, and factors of a change would turn."""
         if any(run.kind == "large" for run in drawn.runs) or not self.chance(10):
             return drawn

@@ -34,6 +34,8 @@ WORDS OF --shape, in any order; what is left out is 'b1 h8 s512 d64 f16 bhsd':
   softcap=30          cap of the scores
   scale=0.1           softmax_scale in place of 1/sqrt(head_dim)
   dropout=0.1         a share of P that meets no V, drawn with rng (4 x i32)
+  head_scale          a number a head that its scores are multiplied by, before
+                      the softcap
   bias                of (batch, heads_q, seqlen_q, seqlen_k) in the type of q;
                       bias=1h1k: with the axes b, h, q, k, or 1 where it is
                       broadcast; bias=1h1k:f32: of another type

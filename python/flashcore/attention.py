@@ -34,6 +34,7 @@ def attention(
     bias: Any = None,
     score_mod: Optional[Callable[..., Any]] = None,
     mask_mod: Optional[Callable[..., Any]] = None,
+    head_scales: Any = None,
     alibi_slopes: Any = None,
     sinks: Any = None,
     cu_seqlens_q: Any = None,
@@ -93,6 +94,9 @@ def attention(
         uses is a part of the kernel, a tensor is data.
     mask_mod: a function of (batch, head, q_idx, kv_idx), which returns whether the
         query sees the key, a bool. What causal and window hide stays hidden.
+    head_scales: float32 (heads_q): a finite number, of any sign, that the scores of a
+        head are multiplied by beside scale, before softcap, as learned temperatures
+        (scale=1 with cosine attention, as in Swin v2).
     alibi_slopes: float32 (heads_q): -slope * |i + seqlen_k - seqlen_q - j| is added
         to the score of query i and key j.
     sinks: float32 (heads_q): a logit that takes part in the softmax of each row and
@@ -195,6 +199,7 @@ def attention(
         dropout is None
         and score_mod is None
         and mask_mod is None
+        and head_scales is None
         and alibi_slopes is None
         and sinks is None
         and cu_seqlens_q is None
@@ -210,10 +215,10 @@ def attention(
         and rotary_sin is None
     ):
         beside = dict(
-            alibi_slopes=alibi_slopes, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
-            cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, page_table=page_table,
-            rng=None if dropout is None else rng, k_new=k_new, v_new=v_new,
-            rotary_cos=rotary_cos, rotary_sin=rotary_sin,
+            head_scales=head_scales, alibi_slopes=alibi_slopes, sinks=sinks,
+            cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k,
+            page_table=page_table, rng=None if dropout is None else rng, k_new=k_new,
+            v_new=v_new, rotary_cos=rotary_cos, rotary_sin=rotary_sin,
         )  # fmt: skip
         options = options_beside(
             window, causal, softcap, scale, lse, layout, schedule, device, static, scores,

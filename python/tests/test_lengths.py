@@ -76,6 +76,24 @@ def test_sinks_without_keys():
     assert (o == 0).all() and (lse == sinks[:, None]).all()
 
 
+@pytest.mark.parametrize("softcap", [None, 20.0])
+def test_head_scales(softcap):
+    """Heads of one scale are those of a call with that scale, which may be below 0 here alone."""
+    q, k, v = draw_qkv(2, 4, 2, 40, 70)
+    scales = numpy.array([0.5, 2, -1, 0], numpy.float32)
+    o, lse = flashcore.attention(
+        q, k, v, causal=True, scale=0.2, softcap=softcap, head_scales=scales, lse=True
+    )
+    for head, (sign, scale) in enumerate([(1, 0.1), (1, 0.4), (-1, 0.2), (0, 0.2)]):
+        one, key = slice(head, head + 1), slice(head // 2, head // 2 + 1)
+        expected, expected_lse = flashcore.attention(
+            sign * q[:, one], k[:, key], v[:, key], causal=True, scale=scale, softcap=softcap,
+            lse=True, device="reference",
+        )  # fmt: skip
+        assert_close(o[:, one], expected)
+        assert_close(lse[:, one], expected_lse)
+
+
 def test_alibi():
     q, k, v = draw_qkv(2, 4, 2, 40, 70)
     slopes = numpy.array([0.5, 0.25, 0.1, 0.02], numpy.float32)
@@ -256,6 +274,8 @@ def f32(*values):
         ({"sinks": draw(2)}, TypeError, "expects sinks of float32, but got float16: convert"),
         ({"sinks": f32(1)}, ValueError, "expects sinks of (2,), one a head of q, but got (1,)"),
         ({"sinks": f32(1, 2)[None]}, ValueError, "expects sinks to have one axis, but got 2"),
+        ({"head_scales": f32(1)}, ValueError, "expects head_scales of (2,), one a head of q, but"),
+        ({"head_scales": draw(2)}, TypeError, "expects head_scales of float32, but got float16"),
         ({"alibi_slopes": f32(1, 2, 3)}, ValueError, "expects alibi_slopes of (2,), one a head"),
         ({"alibi_slopes": i32(1, 2)}, TypeError, "expects alibi_slopes of float32, but got int32"),
         ({"seqused_k": numpy.array([20])}, TypeError, "seqused_k of int32, but got int64: conv"),

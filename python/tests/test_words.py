@@ -20,7 +20,7 @@ REGION = """{
   }"""
 WORDS = [
     "b2 h4/2 s7x40 d64/32 bf16 causal=top_left window=5,inf softcap=30 scale=0.1 dropout=0.25 "
-    "bias=1h1k:f32 alibi sink lse scores=masked:f16 strided",
+    "head_scale bias=1h1k:f32 alibi sink lse scores=masked:f16 strided",
     "b1 h4 s? d64 sequences=3 seqused_k bshd",
     "b1 h4 s? d64 sequences=? page_size=16 pages=40 seqused_k",
     "b2 s8x64 append=8 rotary=32:interleaved positions=99 page_size=16",

@@ -130,7 +130,8 @@ class Feature:
 
 
 FEATURES = [Feature(f"Masks/{name}") for name in (
-    "alibi", "alibi-clause", "dilated", "global-local", "retrieved-chunks",
+    "alibi", "alibi-clause", "dilated", "global-local", "head-scale",
+    "retrieved-chunks",
     "soft-mask", "softcap", "swin-bias", "t5-bias")]
 FEATURES.append(Feature("Sequences/paged-whole", (("pages", 10),)))
 FEATURES += [Feature("Sequences/scores"), Feature("Integration/dropout")]

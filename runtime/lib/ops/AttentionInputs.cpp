@@ -104,6 +104,16 @@ static void fillSlopes(HostTensor &slopes) {
   });
 }
 
+/// From 2 down to 1/2, every third below 0: an `isExact` one is 1 or -1, which
+/// rounds nothing.
+static void fillHeadScales(HostTensor &scales, bool isExact) {
+  auto heads = static_cast<float>(scales.numElements());
+  scales.forEach([&](int64_t index, int64_t position) {
+    float scale = isExact ? 1 : 2 - 1.5f * static_cast<float>(index) / heads;
+    scales.store(position, index % 3 == 2 ? -scale : scale);
+  });
+}
+
 /// Normal values; of bytes 0 or 1, as masks have them; else integers as the
 /// numbers of documents: they start at 0 and grow by 1 now and then along the
 /// last axis.
@@ -439,7 +449,8 @@ void AttentionFiller::fillFar(uint64_t seed, InputKind kind) {
     return;
   const AttentionSpec &attention = source->bundle().attention;
   LargeScores scores(stream, attention.softmaxScale,
-                     hasBias || hasSlopes || attention.score);
+                     hasBias || hasSlopes || attention.score ||
+                         findTensor(operand::HeadScales));
   HostTensor &k = tensor("k");
   if (hasBias && tensor(operand::Bias).geometry().dtype == DType::F32) {
     scores.fillBias(tensor(operand::Bias));
@@ -484,6 +495,8 @@ void AttentionFiller::fill(uint64_t seed, InputKind kind, Stage stage) {
     fillBias(stream(4), stream(5), isRising, stage);
   if (findTensor(operand::AlibiSlopes))
     fillSlopes(tensor(operand::AlibiSlopes));
+  if (findTensor(operand::HeadScales))
+    fillHeadScales(tensor(operand::HeadScales), kind == InputKind::Large);
   for (uint64_t number = 6;
        const std::string &name : source->bundle().attention.captured)
     fillCaptured(tensor(name), stream(number++));
@@ -555,7 +568,8 @@ Status flashcore::verifyAttentionKind(const Problem &problem, InputKind kind) {
 Status flashcore::verifyAttentionStage(const Problem &problem, Stage stage) {
   const AttentionSpec &attention = problem.bundle().attention;
   bool isChanged = attention.score || attention.maskRegion ||
-                   problem.findTensor(operand::AlibiSlopes);
+                   problem.findTensor(operand::AlibiSlopes) ||
+                   problem.findTensor(operand::HeadScales);
   bool hasSequences = problem.findTensor(operand::SinkLogits) ||
                       problem.bundle().hasLengths() ||
                       problem.bundle().hasBlocks() ||
@@ -567,10 +581,10 @@ Status flashcore::verifyAttentionStage(const Problem &problem, Stage stage) {
                          std::string(stringify(stage)) + "'")
         .note("stages look at plain softmaxes of all keys");
   if (stage != Stage::All && isChanged)
-    return Status::error("expects stage 'all' of an attention with ALiBi or a "
-                         "score or mask region, but got '" +
+    return Status::error("expects stage 'all' of an attention with ALiBi, "
+                         "head_scales or a score or mask region, but got '" +
                          std::string(stringify(stage)) + "'")
-        .note("stages look at scores that no region changes");
+        .note("stages look at scores that nothing changes");
   if (stage != Stage::QK && stage != Stage::Softmax)
     return Status::success();
   std::string name(stringify(stage));

@@ -57,6 +57,7 @@ AttentionInputs flashcore::gatherInputs(
   inputs.softmaxScale = attention.softmaxScale;
   inputs.mask = attention.mask;
   inputs.softcap = attention.softcap;
+  inputs.headScales = find(operand::HeadScales);
   inputs.bias = find(operand::Bias);
   inputs.alibiSlopes = find(operand::AlibiSlopes);
   inputs.sinkLogits = find(operand::SinkLogits);
@@ -249,6 +250,11 @@ static double capScore(const AttentionInputs &inputs, double score) {
                         : score;
 }
 
+/// What the scores of a head are multiplied by beside the softmax scale.
+static double loadHeadScale(const AttentionInputs &inputs, int64_t head) {
+  return inputs.headScales ? inputs.headScales->load(0, head, 0, 0) : 1;
+}
+
 double flashcore::computeScore(const AttentionInputs &inputs, double dot,
                                double bias) {
   return capScore(inputs, inputs.softmaxScale * dot) + bias;
@@ -304,7 +310,9 @@ struct ExactMath {
   using Scalar = double;
   const AttentionInputs &inputs;
 
-  double scale(double dot) const { return inputs.softmaxScale * dot; }
+  double scale(double dot, double headScale) const {
+    return inputs.softmaxScale * headScale * dot;
+  }
   double cap(double score) const { return capScore(inputs, score); }
   double add(double score, double bias) const {
     bool isSum = inputs.bias || inputs.alibiSlopes;
@@ -343,11 +351,11 @@ struct LowPrecisionMath {
   float roundScore(float score) const {
     return isFar(score) ? score : roundTo(dtype, score);
   }
-  float scale(float dot) const {
+  float scale(float dot, float headScale) const {
     float score = dot * softmaxScale, rounded = roundTo(dtype, dot);
-    if (isFar(score) || !std::isfinite(rounded))
-      return score;
-    return roundTo(dtype, rounded * softmaxScale);
+    if (!isFar(score) && std::isfinite(rounded))
+      score = roundTo(dtype, rounded * softmaxScale);
+    return headScale == 1 ? score : roundScore(score * headScale);
   }
   float cap(float score) const {
     if (!softcap)
@@ -499,8 +507,9 @@ void HeadWorker<Math>::computeProducts(int64_t firstRow, int64_t rows,
 template <typename Math>
 void HeadWorker<Math>::computeScores(int64_t head, int64_t query, Scalar *row,
                                      KeyRange keys) {
+  auto headScale = Scalar(loadHeadScale(inputs, head));
   for (int64_t j = keys.first; j < keys.end; ++j)
-    row[j] = math.add(math.cap(math.scale(row[j])),
+    row[j] = math.add(math.cap(math.scale(row[j], headScale)),
                       Scalar(loadBias(inputs, sequence, head, query, j)));
   if (inputs.blocks)
     return computeListedScores(head, query, row);
@@ -544,9 +553,10 @@ template <typename Math>
 void HeadWorker<Math>::storeEarly(int64_t head, int64_t query,
                                   const Scalar *products, double *to) {
   ScoresStage stage = *inputs.scoresStage;
+  auto headScale = Scalar(loadHeadScale(inputs, head));
   std::fill_n(to, inputs.k.sizes[2], 0.0);
   for (int64_t j = 0; j < sequence.seqlenK; ++j) {
-    Scalar score = math.scale(products[j]);
+    Scalar score = math.scale(products[j], headScale);
     if (stage >= ScoresStage::Capped)
       score = math.cap(score);
     if (stage >= ScoresStage::Changed)

@@ -92,7 +92,7 @@ func.func @no_output(%q: !t) {
 !t = memref<1x8x512x64xf16>
 
 func.func @misspelt_clause(%q: !t, %o: !t) {
-  // expected-error @below {{expects 'outs(%output : type)' or another clause (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, append, rotary, rng, block_counts, block_indices, full_block_counts, full_block_indices, outs, lse, scores, causal, window_left, window_right, scale, softcap, dropout, block_size, stage, style, score, mask), but got 'softcup'}}
+  // expected-error @below {{expects 'outs(%output : type)' or another clause (head_scale, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, append, rotary, rng, block_counts, block_indices, full_block_counts, full_block_indices, outs, lse, scores, causal, window_left, window_right, scale, softcap, dropout, block_size, stage, style, score, mask), but got 'softcup'}}
   flashcore.attention ins(%q, %q, %q : !t, !t, !t) softcup(5.0) outs(%o : !t)
   return
 }

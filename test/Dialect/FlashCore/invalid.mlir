@@ -334,6 +334,31 @@ func.func @c1_bias_of_rank_two(%q: !t, %bias: !bias) {
 
 !q = memref<2x8x512x64xf16>
 !kv = memref<2x2x512x64xf16>
+!scales = memref<2xf32>
+
+func.func @c7_head_scales_of_heads_kv(%q: !q, %k: !kv, %scales: !scales) {
+  // expected-error @below {{'flashcore.attention' op expects head_scales of heads_q = 8 elements, but got 2}}
+  flashcore.attention ins(%q, %k, %k : !q, !kv, !kv) head_scale(%scales : !scales)
+      outs(%q : !q)
+  return
+}
+
+// -----
+
+!t = memref<2x8x512x64xf16>
+!scales = memref<8xf16>
+
+func.func @c1_head_scales_of_f16(%q: !t, %scales: !scales) {
+  // expected-error @below {{'flashcore.attention' op expects head_scales of f32, but got 'f16'}}
+  flashcore.attention ins(%q, %q, %q : !t, !t, !t) head_scale(%scales : !scales)
+      outs(%q : !t)
+  return
+}
+
+// -----
+
+!q = memref<2x8x512x64xf16>
+!kv = memref<2x2x512x64xf16>
 !slopes = memref<2xf32>
 
 func.func @c7_alibi_slopes_of_heads_kv(%q: !q, %k: !kv, %slopes: !slopes) {

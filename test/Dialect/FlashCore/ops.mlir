@@ -149,6 +149,16 @@ func.func @bias_of_any_strides(
   return
 }
 
+// CHECK-LABEL: func.func @head_scales(
+// CHECK-SAME:    %[[SCALES:[^:]+]]: memref<8xf32>)
+func.func @head_scales(%q: !q, %k: !kv, %v: !kv, %o: !q,
+                       %scales: memref<8xf32>) {
+  // CHECK: flashcore.attention ins({{[^)]+}}) head_scale(%[[SCALES]] : memref<8xf32>) outs(
+  flashcore.attention ins(%q, %k, %v : !q, !kv, !kv)
+      outs(%o : !q) head_scale(%scales : memref<8xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @alibi_slopes(
 // CHECK-SAME:    %[[SLOPES:[^:]+]]: memref<8xf32>)
 func.func @alibi_slopes(%q: !q, %k: !kv, %v: !kv, %o: !q,

@@ -102,6 +102,16 @@ static void addSoftcap(TileOpInterface tile, float cap) {
   });
 }
 
+/// score * scale, with the scale of the head.
+static void addHeadScale(TileOpInterface tile, Value scales) {
+  prependChange(tile, [&](ImplicitLocOpBuilder &b, Region &region) -> Value {
+    Value scale = memref::LoadOp::create(
+        b, scales, region.getArgument(ScoreArgument::Head));
+    return arith::MulFOp::create(b, region.getArgument(ScoreArgument::Score),
+                                 scale);
+  });
+}
+
 namespace {
 /// An operand that changes scores.
 struct ScoreClause {
@@ -116,6 +126,7 @@ struct ScoreClause {
 static constexpr ScoreClause kScoreClauses[] = {
     {operand::kAlibiSlopes, ScoresStage::Changed, addAlibi},
     {operand::kBias, ScoresStage::Changed, addBias},
+    {operand::kHeadScales, ScoresStage::Scaled, addHeadScale},
 };
 
 bool mlir::flashcore::isInScores(StringRef tensor, ScoresStage stage) {

@@ -45,6 +45,8 @@ struct AttentionInputs {
   double softmaxScale = 1;
   Mask mask;
   std::optional<double> softcap;
+  /// Of each query head, on the axis of the heads: a factor of its scores.
+  std::optional<TensorView> headScales = {};
   /// (batch, heads_q, seqlen_q, seqlen_k); an axis of size 1 is broadcast.
   std::optional<TensorView> bias;
   /// Of each query head, of the distance of a key: on the axis of the heads.
@@ -173,11 +175,11 @@ StatusOr<AttentionResult> computeReference(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 
 /// In the precision of q: S is a matmul with f32 accumulation rounded to the
-/// dtype, and rounded again after each step from there (scale, the division,
-/// tanh and product of the softcap, bias, and regions), but for scores whose
-/// neighbours in the dtype are 1 or more apart, which stay f32; softmax runs in
-/// f32, as do sinks, and P is rounded; P V accumulates in f32 and O is rounded.
-/// lse is that of the rounded S.
+/// dtype, and rounded again after each step from there (scale, that of the
+/// head, the division, tanh and product of the softcap, bias, and regions), but
+/// for scores whose neighbours in the dtype are 1 or more apart, which stay
+/// f32; softmax runs in f32, as do sinks, and P is rounded; P V accumulates in
+/// f32 and O is rounded. lse is that of the rounded S.
 StatusOr<AttentionResult> computeYardstick(const AttentionInputs &inputs,
                                            unsigned threads = 0);
 

@@ -34,12 +34,14 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     Axes are (batch, head, seqlen, head_dim); a memref may order them in memory
     as it likes through its strides. For query row i and key row j of one head:
 
-        S[i,j] = score(cap(scale * dot(Q[i], K[j])) + bias[i,j] + alibi[i,j])
+        S[i,j] = score(cap(t * scale * dot(Q[i], K[j])) + bias[i,j] + alibi[i,j])
                  or -inf where the mask hides j from i
         LSE[i] = log(exp(sink) + sum_j exp(S[i,j]))
         O[i]   = sum_j exp(S[i,j] - LSE[i]) * drop[i,j] * V[j]
 
     * `softmax_scale`: absent means 1/sqrt(head_dim).
+    * `head_scales` t: one finite number a query head, of any sign, as of learned
+      temperatures; absent means 1.
     * `softcap` c: cap(x) = c * tanh(x / c); absent means cap(x) = x. Bias,
       ALiBi, regions and masks come after it, as in FlashAttention-2, Gemma 2
       and ONNX `Attention`: a hidden key stays hidden under a softcap.
@@ -127,7 +129,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       are the approximations of the PTX ISA. A region has no branches.
     * `scores`: the matrix of scores, every key of every query, at a `stage`:
 
-          scaled         scale * dot(Q[i], K[j])
+          scaled         t * scale * dot(Q[i], K[j])
           capped         cap of that
           changed        with bias, alibi and the score region, before the mask
           masked         S[i,j], which is -inf where key j is hidden
@@ -145,8 +147,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       static, else element by element.
     * Grouped heads: query head h reads kv head h / (heads_q / heads_kv).
     * Precision: S, P and both accumulators are f32; P is rounded to the input
-      type before it meets V. A bias, ALiBi and each step of a score region make
-      sums and scores of f32: where all keys of a row have one mask, O is what it
+      type before it meets V. Head scales, a bias, ALiBi and each step of a score
+      region make products, sums and scores of f32: where all keys of a row have one mask, O is what it
       is without where the mask is small, and the mean of V where it swallows the
       scores. LSE is the natural logarithm, in f32.
 
@@ -168,7 +170,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            to 2^126; window_left and window_right are not negative
       C7   each axis of bias is 1 or that of (batch, heads_q, seqlen_q, seqlen_k);
            an axis that is statically 1 is broadcast, a dynamic one is not.
-           alibi_slopes and sink_logits are (heads_q) of f32
+           head_scales, alibi_slopes and sink_logits are (heads_q) of f32
       C8   cu_seqlens_q comes with a batch of one, and with cu_seqlens_k of its
            length, or with page_table and seqused_k instead
       C9   seqused_k is (batch), with cu_seqlens (sequences); page_table is
@@ -210,7 +212,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     are printed in this one:
 
         flashcore.attention ins(q, k, v : type, type, type)
-            [bias(b : type)] [alibi(slopes : type)] [sink(logits : type)]
+            [head_scale(t : type)] [bias(b : type)] [alibi(slopes : type)]
+            [sink(logits : type)]
             [cu_seqlens_q(cu : type) [cu_seqlens_k(cu : type)]]
             [seqused_k(used : type)] [page_table(table : type)]
             [append(k_new, v_new : type, type)] [rotary(cos, sin : type, type)]
@@ -240,6 +243,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
   // In the order of flashcore/Operands.def, which has what is alike for all.
   let arguments = (ins
       FlashCore_Half4D:$query, FlashCore_Half4D:$key, FlashCore_Half4D:$value,
+      Optional<FlashCore_Shaped<1, "f32">>:$head_scales,
       Optional<FlashCore_Output4D>:$bias,
       Optional<FlashCore_Shaped<1, "f32">>:$alibi_slopes,
       Optional<FlashCore_Shaped<1, "f32">>:$sink_logits,
