@@ -30,8 +30,8 @@ bool CheckReport::pass() const {
 /// Counts what is not finite.
 static InputReport examine(const HostTensor &tensor) {
   InputReport report{tensor.geometry().name, 0, 0, {}};
-  bool mayHide =
-      report.name == operand::Bias || report.name == operand::SinkLogits;
+  const OperandInfo *operand = findOperand(report.name);
+  bool mayHide = operand && operand->mayHide();
   tensor.forEach([&](int64_t index, int64_t position) {
     double value = tensor.load(position);
     if (std::isfinite(value) || (mayHide && std::isinf(value) && value < 0))

@@ -168,24 +168,13 @@ TensorView flashcore::makeView(const TensorGeometry &shape, const void *data) {
   result.data = data;
   result.dtype = shape.dtype;
   result.sizes.fill(1);
-  bool hasKeys = shape.name == operand::Bias || shape.name == operand::Scores;
-  bool isVector = isLengths(shape.name) || shape.name == operand::Rng;
-  bool isTable = shape.name == operand::PageTable;
   for (size_t axis = 0; axis < shape.axes.size(); ++axis) {
     const std::string &name = shape.axes[axis];
     if (name == BroadcastAxis)
       continue; // size 1 and stride 0 already
-    // What a region reads has axes of its own.
-    size_t place = isTable                         ? std::min<size_t>(axis, 3)
-                   : name == "batch" || isVector   ? 0
-                   : name == PagesDim              ? 0
-                   : name.starts_with("heads_")    ? 1
-                   : hasKeys && name == "seqlen_k" ? 3
-                   : name.starts_with("seqlen_")   ? 2
-                   : name == PageSizeDim           ? 2
-                   : name == QueryBlocksDim        ? 2
-                   : name.starts_with("head_dim")  ? 3
-                                                   : std::min<size_t>(axis, 3);
+    // A vector of heads lies on their axis.
+    bool isOfHeads = shape.axes.size() == 1 && name.starts_with("heads_");
+    size_t place = isOfHeads ? 1 : std::min<size_t>(axis, 3);
     result.sizes[place] = shape.sizes[axis];
     result.strides[place] = shape.strides[axis];
   }

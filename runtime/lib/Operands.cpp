@@ -28,6 +28,14 @@ std::vector<OperandInfo::Axis> OperandInfo::getAxes() const {
   return result;
 }
 
+bool OperandInfo::mayHide() const {
+  std::vector<Axis> names = getAxes();
+  bool isOfKeys = std::any_of(names.begin(), names.end(), [](const Axis &axis) {
+    return axis.name == "seqlen_k";
+  });
+  return use == Use::Sink || (use == Use::Score && isOfKeys);
+}
+
 std::span<const OperandInfo> flashcore::getOperands() {
   static constexpr OperandInfo table[] = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
@@ -38,7 +46,8 @@ std::span<const OperandInfo> flashcore::getOperands() {
    AXES,                                                                       \
    OperandInfo::Role::ROLE,                                                    \
    OperandInfo::Access::ACCESS,                                                \
-   KEYWORD},
+   KEYWORD,                                                                    \
+   OperandInfo::Use::USE},
 #include "flashcore/Operands.def"
   };
   return table;

@@ -78,11 +78,6 @@ inline constexpr bool isBlockList(std::string_view name) {
   return name == operand::BlockCounts || name == operand::BlockIndices ||
          name == operand::FullBlockCounts || name == operand::FullBlockIndices;
 }
-/// Whether the tensor of this name says where sequences begin or end.
-inline constexpr bool isLengths(std::string_view name) {
-  return name == operand::SequsedK || name == operand::CuSeqlensQ ||
-         name == operand::CuSeqlensK;
-}
 struct CodeImage {
   Chip chip;
   std::string file;

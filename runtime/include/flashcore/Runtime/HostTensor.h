@@ -33,11 +33,9 @@ inline constexpr uint32_t poisonOf(DType dtype) {
 /// Fills memory of a multiple of 4 bytes.
 void fillWithPoison(std::span<std::byte> bytes);
 
-/// A rank 4 view of a tensor of a bundle in the order (batch, heads, seqlen,
-/// head_dim), whatever the order of its axes; a missing head_dim has size 1.
-/// For a bias it is (batch, heads_q, seqlen_q, seqlen_k). Pages of k and v are
-/// on the axis of the batch and their rows on that of seqlen; the axes of a
-/// page_table are the first two. `data` is element 0.
+/// A rank 4 view of a tensor of a bundle, whose axes are the first ones in
+/// their order, (batch, heads, seqlen, head_dim) of most; further ones have
+/// size 1. A vector of heads lies on the axis of heads. `data` is element 0.
 TensorView makeView(const TensorGeometry &shape, const void *data);
 
 /// Where element `index` of the packed order lies, in elements from element 0.

@@ -32,6 +32,17 @@ struct OperandInfo {
   enum class Elements { Half, Float, F32, I32 };
   enum class Role { Input, Cache, Output };
   enum class Access { Rows, Elements };
+  enum class Use {
+    Product,
+    Score,
+    Sink,
+    Sequence,
+    Append,
+    Dropout,
+    Blocks,
+    Result,
+    Scores
+  };
 
   std::string_view name, clause;
   Elements elements;
@@ -39,12 +50,15 @@ struct OperandInfo {
   Role role;
   Access access;
   std::string_view keyword;
+  Use use;
 
   struct Axis {
     std::string_view name;
     bool mayBroadcast = false;
   };
   std::vector<Axis> getAxes() const;
+  /// Whether an element of -infinity hides a key, or is no sink.
+  bool mayHide() const;
 };
 
 /// In the order of the op's operands.
