@@ -315,15 +315,16 @@ static void testBadModules(void) {
   /* What is no UTF-8 becomes the sign for that. */
   EXPECT_ERROR(compile("func.func @f() { b\xff }", noOptions, &c),
                "test.mlir:1:19: error: ...");
-  EXPECT_ERROR(flashcoreWriteShape("\xff", &text),
-               "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
-               "bf16, causal, window=, softcap=, scale=, dropout=, blocks=, "
-               "block_size=, scores=, append=, rotary=, page_size=, "
-               "sequences=, score=, mask=, bias, alibi, sink, cu_seqlens_q, "
-               "cu_seqlens_k, seqused_k, page_table, rng, block_counts, "
-               "block_indices, full_block_counts, full_block_indices, lse, "
-               "pages=, positions=, %NAME=, bhsd, bshd, packed or strided, "
-               "but got '\xef\xbf\xbd'");
+  EXPECT_ERROR(
+      flashcoreWriteShape("\xff", &text),
+      "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), f16, "
+      "bf16, causal, window=, softcap=, scale=, dropout=, blocks=, "
+      "block_size=, scores=, append=, rotary=, page_size=, "
+      "sequences=, score=, mask=, head_scale, bias, alibi, sink, cu_seqlens_q, "
+      "cu_seqlens_k, seqused_k, page_table, rng, block_counts, "
+      "block_indices, full_block_counts, full_block_indices, lse, "
+      "pages=, positions=, %NAME=, bhsd, bshd, packed or strided, "
+      "but got '\xef\xbf\xbd'");
   EXPECT_OK(compile("func.func @\"\\FF\"(%q: memref<1x1x64x64xf16>,\n"
                     "    %o: memref<1x1x64x64xf16>) {\n"
                     "  flashcore.attention ins(%q, %q, %q :\n"

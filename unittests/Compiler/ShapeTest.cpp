@@ -252,7 +252,8 @@ TEST(ShapeTest, refusesUnknownWords) {
             "expects sizes (b1, h32/8, s4096 or q1 and k4096, d128), "
             "f16, bf16, causal, window=, softcap=, scale=, dropout=, blocks=, "
             "block_size=, scores=, append=, rotary=, page_size=, sequences=, "
-            "score=, mask=, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, "
+            "score=, mask=, head_scale, bias, alibi, sink, cu_seqlens_q, "
+            "cu_seqlens_k, "
             "seqused_k, page_table, rng, block_counts, block_indices, "
             "full_block_counts, full_block_indices, lse, pages=, positions=, "
             "%NAME=, bhsd, bshd, packed or strided, but got 'casual'");
@@ -377,7 +378,7 @@ static std::vector<std::string> allWords() {
       "b2 h8/2 s4x64 alibi sink bias=1h1k:f32 causal window=7,3 softcap=30 "
       "scale=0.2 dropout=0.1 lse scores=masked strided" +
           std::string(kRegions),
-      "b1 s100 sequences=3 seqused_k sink alibi",
+      "b1 s100 sequences=3 seqused_k sink alibi head_scale",
       "b1 s128 sequences=? page_size=64 pages=40 seqused_k lse causal",
       "b3 h8/2 s1x256 page_size=64 append=1 rotary=64:half positions=300 bshd",
       "s200x300 blocks=128x64:1h",
