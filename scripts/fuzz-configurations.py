@@ -538,10 +538,13 @@ class Generator:
             drawn = dataclasses.replace(drawn, lse=False)
         if layout == "apart":
             drawn = dataclasses.replace(drawn, gap=self.rng.randint(1, 12))
-        return self.add_head_scale(self.add_alibi(self.add_far(self.add_change(self.add_bytes(self.add_append(self.add_blocks(self.add_scores(self.add_data(drawn)))))))))
+        # A seed still draws what it did of those that were there before the last.
+        for add in (self.add_data, self.add_scores, self.add_blocks, self.add_append, self.add_bytes, self.add_change, self.add_far,
+                    self.add_alibi, self.add_head_scale):
+            drawn = add(drawn)
+        return drawn
 
     def add_head_scale(self, drawn):
-        """The last that came."""
         return dataclasses.replace(drawn, head_scale=self.chance(10))
 
     def add_alibi(self, drawn):

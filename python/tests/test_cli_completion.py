@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flashcore.cli import COMMANDS, TOOLS
+from flashcore.cli import COMMANDS, TOOLS, main
 from flashcore.cli.completion import FOLDER, SHELLS
 
 COMPLETE = """
@@ -166,6 +166,12 @@ def test_they_are_printed(shell):
         [sys.executable, "-m", "flashcore", "completion", shell], capture_output=True, text=True
     ).stdout
     assert said == (FOLDER / f"flashcore.{shell}").read_text()
+
+
+def test_a_package_without_them_says_so(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("flashcore.cli.completion.FOLDER", tmp_path)
+    assert main(["completion", "zsh"]) == 2
+    assert f"expects completions at {tmp_path}/flashcore.zsh, but got none" in capsys.readouterr().err
 
 
 def test_they_are_fresh():

@@ -9,6 +9,7 @@
 
 #include "flashcore/Runtime/Bundle.h"
 #include "flashcore/Runtime/JsonReader.h"
+#include "flashcore/Runtime/Operands.h"
 
 #include <span>
 #include <string_view>
@@ -18,8 +19,8 @@ namespace flashcore {
 
 /// A tensor that an op has, or may have.
 struct TensorRow {
-  /// Half is f16 or bf16, the same for all; Float is those or f32.
-  enum class Elements { Half, Float, F32, I32 };
+  /// Half is the same for all.
+  using Elements = OperandInfo::Elements;
 
   std::string_view name;
   TensorSpec::Role role;

@@ -110,35 +110,6 @@ LogicalResult mlir::flashcore::verifyLayout(Operation *op, StringRef name,
   return success();
 }
 
-static StringRef describe(OperandShape::Elements elements) {
-  switch (elements) {
-  case OperandShape::Elements::Half:
-    return "f16 or bf16";
-  case OperandShape::Elements::Float:
-    return "f16, bf16 or f32";
-  case OperandShape::Elements::F32:
-    return "f32";
-  case OperandShape::Elements::I32:
-    return "i32";
-  }
-  llvm_unreachable("unknown kind of elements");
-}
-
-static bool isOneOf(Type element, OperandShape::Elements elements) {
-  bool isHalf = element.isF16() || element.isBF16();
-  switch (elements) {
-  case OperandShape::Elements::Half:
-    return isHalf;
-  case OperandShape::Elements::Float:
-    return isHalf || element.isF32();
-  case OperandShape::Elements::F32:
-    return element.isF32();
-  case OperandShape::Elements::I32:
-    return element.isSignlessInteger(32);
-  }
-  llvm_unreachable("unknown kind of elements");
-}
-
 static LogicalResult verifyOperand(Operation *op, const OperandShape &operand) {
   using Elements = OperandShape::Elements;
   auto type = cast<ShapedType>(operand.value.getType());
@@ -146,9 +117,9 @@ static LogicalResult verifyOperand(Operation *op, const OperandShape &operand) {
     return op->emitOpError("expects ")
            << operand.name << " of rank " << operand.expected.size() << " "
            << operand.axes << ", but got " << type;
-  if (!isOneOf(type.getElementType(), operand.elements))
+  if (!OperandInfo::isElement(operand.elements, type.getElementType()))
     return op->emitOpError("expects ")
-           << operand.name << " of " << describe(operand.elements)
+           << operand.name << " of " << OperandInfo::describe(operand.elements)
            << ", but got " << type.getElementType();
   if (failed(verifyShape(op, operand.name, operand.value, operand.expected)))
     return failure();

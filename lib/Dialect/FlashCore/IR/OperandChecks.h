@@ -12,7 +12,7 @@
 #ifndef FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H
 #define FLASHCORE_LIB_DIALECT_FLASHCORE_IR_OPERANDCHECKS_H
 
-#include "flashcore/Dialect/FlashCore/IR/FlashCore.h"
+#include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -33,12 +33,16 @@ std::string shapeString(ArrayRef<int64_t> shape);
 LogicalResult verifyShape(Operation *op, StringRef name, Value value,
                           ArrayRef<int64_t> expected);
 
+/// Checks the kernels of a region of `op`, of which each has been checked alone
+/// (ProgramOps.cpp).
+LogicalResult verifyProgram(Operation *op, Region &program);
+
 /// What an operand is, if there is one: its axes and, in `expected`, the sizes
 /// that they should have.
 struct OperandShape {
-  /// Half is f16 or bf16, Float is those or f32. Rows of both are copied as a
-  /// whole, so that their elements lie side by side.
-  enum class Elements { Half, Float, F32, I32 };
+  /// Rows of Half and Float are copied as a whole, so that their elements lie
+  /// side by side.
+  using Elements = OperandInfo::Elements;
 
   StringLiteral name, axes;
   Value value;

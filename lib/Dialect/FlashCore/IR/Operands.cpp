@@ -85,7 +85,7 @@ mlir::flashcore::listOperands(AttentionOp op) {
 
 static bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
 
-bool OperandInfo::isElement(Type type) const {
+bool OperandInfo::isElement(Elements elements, Type type) {
   switch (elements) {
   case Elements::Half:
     return isHalf(type);
@@ -99,7 +99,7 @@ bool OperandInfo::isElement(Type type) const {
   llvm_unreachable("every kind of elements has a case");
 }
 
-StringRef OperandInfo::describeElements() const {
+StringRef OperandInfo::describe(Elements elements) {
   switch (elements) {
   case Elements::Half:
     return "f16 or bf16";

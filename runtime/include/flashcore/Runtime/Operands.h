@@ -29,19 +29,21 @@ namespace operand {
 
 /// A row; the columns are described in Operands.def.
 struct OperandInfo {
-  enum class Elements { Half, Float, F32, I32 };
-  enum class Role { Input, Cache, Output };
-  enum class Access { Rows, Elements };
+  enum class Elements {
+#define FLASHCORE_OPERAND_ELEMENTS(WORD) WORD,
+#include "flashcore/Operands.def"
+  };
+  enum class Role {
+#define FLASHCORE_OPERAND_ROLE(WORD) WORD,
+#include "flashcore/Operands.def"
+  };
+  enum class Access {
+#define FLASHCORE_OPERAND_ACCESS(WORD) WORD,
+#include "flashcore/Operands.def"
+  };
   enum class Use {
-    Product,
-    Score,
-    Sink,
-    Sequence,
-    Append,
-    Dropout,
-    Blocks,
-    Result,
-    Scores
+#define FLASHCORE_OPERAND_USE(WORD) WORD,
+#include "flashcore/Operands.def"
   };
 
   std::string_view name, clause;

@@ -148,9 +148,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     * Grouped heads: query head h reads kv head h / (heads_q / heads_kv).
     * Precision: S, P and both accumulators are f32; P is rounded to the input
       type before it meets V. Head scales, a bias, ALiBi and each step of a score
-      region make products, sums and scores of f32: where all keys of a row have one mask, O is what it
-      is without where the mask is small, and the mean of V where it swallows the
-      scores. LSE is the natural logarithm, in f32.
+      region make products, sums and scores of f32: where all keys of a row have
+      one mask, O is what it is without where the mask is small, and the mean of
+      V where it swallows the scores. LSE is the natural logarithm, in f32.
 
     Constraints:
 

@@ -21,19 +21,21 @@ namespace mlir::flashcore {
 
 /// A row; the columns are described in Operands.def.
 struct OperandInfo {
-  enum class Elements { Half, Float, F32, I32 };
-  enum class Role { Input, Cache, Output };
-  enum class Access { Rows, Elements };
+  enum class Elements {
+#define FLASHCORE_OPERAND_ELEMENTS(WORD) WORD,
+#include "flashcore/Operands.def"
+  };
+  enum class Role {
+#define FLASHCORE_OPERAND_ROLE(WORD) WORD,
+#include "flashcore/Operands.def"
+  };
+  enum class Access {
+#define FLASHCORE_OPERAND_ACCESS(WORD) WORD,
+#include "flashcore/Operands.def"
+  };
   enum class Use {
-    Product,
-    Score,
-    Sink,
-    Sequence,
-    Append,
-    Dropout,
-    Blocks,
-    Result,
-    Scores
+#define FLASHCORE_OPERAND_USE(WORD) WORD,
+#include "flashcore/Operands.def"
   };
 
   StringRef name, clause, tensor;
@@ -43,9 +45,11 @@ struct OperandInfo {
   Access access;
   Use use;
 
-  bool isElement(Type type) const;
+  static bool isElement(Elements elements, Type type);
+  bool isElement(Type type) const { return isElement(elements, type); }
   /// "f16 or bf16", of messages.
-  StringRef describeElements() const;
+  static StringRef describe(Elements elements);
+  StringRef describeElements() const { return describe(elements); }
   /// The names of the axes, without what says that one may be broadcast.
   SmallVector<StringRef> getAxes() const;
   /// Whether an axis of size 1 is broadcast.
