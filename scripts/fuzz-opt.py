@@ -152,7 +152,7 @@ class Mutator:
         if kind == 3:
             return "builtin.module(flashcore-bufferize)"
         if kind == 4:
-            return f"builtin.module(flashcore-configure{options},flashcore-tile)"
+            return f"builtin.module(flashcore-configure{options},flashcore-decompose,flashcore-tile)"
         if kind == 5:
             return "builtin.module(gpu.module(flashcore-to-nvvm))"
         if kind == 6:  # the whole order of the function passes

@@ -46,10 +46,18 @@ PHASES = {"Phases 1 to 3: what, blocks and warps, algorithm": "flashcore/Dialect
           "Phase 7: target": "flashcore/Conversion/Passes.td"}
 # Snippets that are no whole module, and what makes one of them.
 PLACE = "%b: index, %h: index, %row: index, %key: index, %end: index, %c0: index, %c512: index, %block_row: index"
+PROGRAM = "none: a part of a program, and test/Dialect/FlashCore/program.mlir has whole ones"
 MARKS = {"flashcore.attention_tile": "body of %q: memref<1x1x16x64xf16>, %k: memref<1x1x512x64xf16>, %v: memref<1x1x512x64xf16>, "
                                      f"%o: memref<1x1x16x64xf16>, {PLACE}",
          "flashcore.scores_tile": f"body of %q: memref<1x1x16x64xf16>, %k: memref<1x1x512x64xf16>, %s: memref<1x1x16x512xf32>, {PLACE}",
          "flashcore.values_tile": f"body of %p: memref<8x1x16x64xf16>, %v: memref<1x1x512x64xf16>, %o: memref<1x1x16x64xf16>, {PLACE}",
+         "flashcore.append_kernel": PROGRAM,
+         "flashcore.attention_kernel": PROGRAM,
+         "flashcore.merge_kernel": PROGRAM,
+         "flashcore.scores_kernel": PROGRAM,
+         "flashcore.softmax_kernel": PROGRAM,
+         "flashcore.values_kernel": PROGRAM,
+         "%": PROGRAM,
          "flashcore.attention": "body of %q: memref<1x8x512x64xf16>, %k: memref<1x2x512x64xf16>, %v: memref<1x2x512x64xf16>, "
                                 "%o: memref<1x8x512x64xf16>, %lse: memref<1x8x512xf32>",
          "flashcore.merge": "body of %outputs: memref<4x1x8x512x64xf32>, %lses: memref<4x1x8x512xf32>, %o: memref<1x8x512x64xf16>, "

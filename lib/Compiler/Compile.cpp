@@ -174,9 +174,10 @@ ConfigurePassOptions Compiler::getSchedule(StringRef chip) const {
 LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
                               TimingScope &timing) {
   ConfigurePassOptions schedule = getSchedule(chip);
-  DenseMap<Operation *, Explanation> explanations;
+  // In the order of the module, which stays when passes make ops anew.
+  std::vector<Explanation> inOrder;
   schedule.onSchedule = [&](AttentionOp op, ScheduleReport report) {
-    explanations[op] = {AttentionProblem::get(op), std::move(report)};
+    inOrder.push_back({AttentionProblem::get(op), std::move(report)});
   };
   for (const Phase &phase : getPhases()) {
     TimingScope step = timing.nest(phase.name.data(), [&] {
@@ -191,6 +192,9 @@ LogicalResult Compiler::lower(ModuleOp module, StringRef chip,
       return failure();
     if (phase.number != 1)
       continue;
+    DenseMap<Operation *, Explanation> explanations;
+    auto next = inOrder.begin();
+    module.walk([&](AttentionOp op) { explanations[op] = std::move(*next++); });
     auto compiled = result.attentions.begin();
     for (auto [name, program] :
          llvm::zip_equal(names, findCompiledOps(module))) {

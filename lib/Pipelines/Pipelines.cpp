@@ -30,6 +30,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
       {1, "what: attention with its schedule",
        [](OpPassManager &pm, const ConfigurePassOptions &options) {
          pm.addPass(createConfigurePass(options));
+         pm.addPass(createDecomposePass());
        }},
       {2, "blocks and warps",
        [](OpPassManager &pm, const ConfigurePassOptions &) {
@@ -131,6 +132,7 @@ void mlir::flashcore::registerPipelines() {
         if (failed(configure->initializeOptions(options, errorHandler)))
           return failure();
         pm.addPass(std::move(configure));
+        pm.addPass(createDecomposePass());
         for (const Phase &phase : getPhases().drop_front())
           phase.build(pm, ConfigurePassOptions());
         return success();

@@ -32,7 +32,7 @@ def lower(opt, file, chip, without):
     passes = [name for name in NEEDED if name != without]
     # The homes of values are attributes, of which a simpler op may have none.
     kernel = ",".join(name if name == "flashcore-assign-layouts" else f"{name},flashcore-simplify-kernel" for name in passes)
-    pipeline = (f"builtin.module(flashcore-configure{{chip={chip}}},flashcore-tile,"
+    pipeline = (f"builtin.module(flashcore-configure{{chip={chip}}},flashcore-decompose,flashcore-tile,"
                 f"gpu.module(gpu.func({kernel}),flashcore-to-nvvm))")
     done = subprocess.run([opt, file, f"-pass-pipeline={pipeline}", "-o", "/dev/null"], text=True, capture_output=True)
     found = re.findall(r"error: (.*)", done.stderr)

@@ -1,5 +1,5 @@
 // RUN: flashcore-opt %s -split-input-file | flashcore-opt -split-input-file | FileCheck %s
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s --check-prefix=TILE
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s --check-prefix=TILE
 
 !k = memref<2x4x100x64xf16>
 !v = memref<2x4x100x32xf16>

@@ -1,5 +1,5 @@
 // RUN: flashcore-opt %s -split-input-file | flashcore-opt -split-input-file | FileCheck %s
-// RUN: flashcore-opt %s -split-input-file -flashcore-bufferize -flashcore-configure=chip=sm_90 -flashcore-tile | FileCheck %s --check-prefix=TILE
+// RUN: flashcore-opt %s -split-input-file -flashcore-bufferize -flashcore-configure=chip=sm_90 -flashcore-decompose -flashcore-tile | FileCheck %s --check-prefix=TILE
 
 !t = memref<2x8x100x64xbf16>
 

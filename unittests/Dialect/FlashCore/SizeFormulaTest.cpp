@@ -37,15 +37,19 @@ protected:
     OwningOpRef<ModuleOp> module = ModuleOp::create(b.getLoc());
     b.setInsertionPointToStart(module->getBody());
     return getConstantIntValue(formula.build(b, [&](Dim dim) -> OpFoldResult {
-      return b.getIndexAttr(dim == Dim::SeqlenQ ? 130
-                            : dim == Dim::Batch ? 3
-                                                : 8);
+      return b.getIndexAttr(getExtent(dim));
     }));
+  }
+
+  static int64_t getExtent(Dim dim) {
+    return dim == Dim::SeqlenQ ? 130 : dim == Dim::Batch ? 3 : 8;
   }
 
   void expect(const SizeFormula &formula, StringRef text, int64_t value) {
     EXPECT_EQ(print(formula), text);
     EXPECT_EQ(evaluate(formula), value) << text.str();
+    EXPECT_EQ(formula.evaluate([](Dim dim) { return getExtent(dim); }), value)
+        << text.str();
   }
 
   MLIRContext context;
@@ -63,6 +67,22 @@ TEST_F(SizeFormulaTest, Arithmetic) {
   expect(q + batch * 4, "seqlen_q + batch * 4", 142);
   expect(q * (batch * heads), "seqlen_q * (batch * heads_q)", 3120);
   expect(q.ceilDiv(batch), "seqlen_q ceildiv batch", 44);
+}
+
+TEST_F(SizeFormulaTest, NumbersStandBehindSizes) {
+  expect(SizeFormula(4) * q * 2, "seqlen_q * 8", 1040);
+  expect(q * 16 * batch * 4, "seqlen_q * batch * 64", 24960);
+  expect(q.ceilDiv(64) * 64 * heads * 2,
+         "(seqlen_q ceildiv 64) * heads_q * 128", 3072);
+}
+
+TEST_F(SizeFormulaTest, AnUnknownSizeIsNoNumber) {
+  auto knowBatch = [](Dim dim) {
+    return dim == Dim::Batch ? std::optional<int64_t>(3) : std::nullopt;
+  };
+  EXPECT_EQ((batch * 2 + 1).evaluate(knowBatch), 7);
+  EXPECT_EQ((batch * q).evaluate(knowBatch), std::nullopt);
+  EXPECT_EQ(SizeFormula::max({batch, q}).evaluate(knowBatch), std::nullopt);
 }
 
 TEST_F(SizeFormulaTest, LeastAndLargest) {

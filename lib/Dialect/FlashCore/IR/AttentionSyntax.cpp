@@ -69,6 +69,7 @@ private:
   Operands operands[kNumOperandRows];
   std::unique_ptr<Region> score = std::make_unique<Region>();
   std::unique_ptr<Region> mask = std::make_unique<Region>();
+  std::unique_ptr<Region> program; ///< null without one
 };
 } // namespace
 
@@ -77,6 +78,8 @@ ParseResult AttentionParser::parse() {
     return failure();
   result.addRegion(std::move(score));
   result.addRegion(std::move(mask));
+  if (program)
+    result.addRegion(std::move(program));
   return resolve();
 }
 
@@ -259,6 +262,11 @@ ParseResult AttentionParser::parseAttributesAndResults() {
       failed(AttentionOp::verifyInherentAttrs(result.name, result.attributes,
                                               emitError)))
     return failure();
+  if (succeeded(parser.parseOptionalKeyword("program"))) {
+    program = std::make_unique<Region>();
+    if (parseRegion(*program))
+      return failure();
+  }
   if (failed(parser.parseOptionalArrow()))
     return success();
   return parser.parseTypeList(result.types);
@@ -319,9 +327,9 @@ void AttentionOp::print(OpAsmPrinter &printer) {
   if (auto style = getStyle())
     printer << " style(" << stringifyRotaryStyle(*style) << ')';
   for (auto [keyword, region] :
-       {std::pair<StringRef, Region *>("score", &getScoreRegion()),
-        {"mask", &getMaskRegion()}}) {
-    if (region->empty())
+       {std::pair<StringRef, Region *>("score", findScoreRegion()),
+        {"mask", findMaskRegion()}}) {
+    if (!region)
       continue;
     printer << ' ' << keyword << ' ';
     printer.printRegion(*region);
@@ -330,6 +338,10 @@ void AttentionOp::print(OpAsmPrinter &printer) {
                                 {"operandSegmentSizes", "causal", "window_left",
                                  "window_right", "softmax_scale", "softcap",
                                  "dropout", "block_size", "stage", "style"});
+  if (Region *program = findProgram()) {
+    printer << " program ";
+    printer.printRegion(*program);
+  }
   if (getNumResults() != 0)
     printer << " -> " << getResults().getTypes();
 }

@@ -433,5 +433,8 @@ LogicalResult AttentionOp::verifyRegions() {
       return emitOpError("expects the tensors that regions read to be ")
              << (hasPureBufferSemantics() ? "memrefs" : "tensors")
              << " like its operands, but got " << tensor.getType();
-  return success();
+  // P1 and P2 of the program
+  if (getPrograms().size() > 1)
+    return emitOpError("expects one program, but got ") << getPrograms().size();
+  return findProgram() ? verifyProgram(*this, *findProgram()) : success();
 }

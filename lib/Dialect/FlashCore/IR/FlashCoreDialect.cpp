@@ -32,13 +32,17 @@ void FlashCoreDialect::initialize() {
 
 SmallVector<Value> mlir::flashcore::getCapturedTensors(Operation *op) {
   llvm::SetVector<Value> values;
-  for (Region &region : op->getRegions())
-    region.walk([&](Operation *inner) {
+  auto scoreOp = cast<ScoreOpInterface>(op);
+  for (Region *region : {scoreOp.findScoreRegion(), scoreOp.findMaskRegion()}) {
+    if (!region)
+      continue;
+    region->walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
         if (isa<ShapedType>(operand.getType()) &&
             !op->isAncestor(operand.getParentBlock()->getParentOp()))
           values.insert(operand);
     });
+  }
   return values.takeVector();
 }
 

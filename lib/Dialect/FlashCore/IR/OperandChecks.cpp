@@ -221,7 +221,8 @@ LogicalResult mlir::flashcore::verifyScoreRegions(ScoreOpInterface op) {
       return op->emitOpError("expects the ")
              << name
              << " region to take (score: f32, batch, head, query, key: index)";
-    auto yield = dyn_cast<YieldOp>(region->front().getTerminator());
+    Block &body = region->front();
+    auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
     if (!yield || yield.getValue().getType() != resultType)
       return op->emitOpError("expects the ")
              << name << " region to end with a flashcore.yield of "

@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AppendRows.h"
-#include "AttentionKernels.h"
+#include "AttentionSignature.h"
 #include "KernelOps.h"
 #include "flashcore/Analysis/RowAccess.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
@@ -49,16 +49,21 @@ listArguments(const AttentionSignature &signature, bool isTurned) {
   return arguments;
 }
 
-Kernel mlir::flashcore::getAppendKernel(AttentionOp op,
-                                        const AttentionSignature &signature) {
-  bool isTurned = static_cast<bool>(op.getRotaryCos());
-  AppendedRows rows = getRows(op);
-  rows.turnsQueries = isTurned;
-  rows.rotatesByOnePosition = op.rotatesByOnePosition();
-  return {"_append", listArguments(signature, isTurned), getAppendLaunch(rows),
-          /*schedule=*/nullptr,
-          [rows](KernelFrame &frame) { buildAppend(frame, rows); }};
-}
+namespace {
+struct AppendKernel final
+    : AttentionKernelOpInterface::ExternalModel<AppendKernel, AppendKernelOp> {
+  Kernel getKernel(Operation *kernel,
+                   const AttentionSignature &signature) const {
+    auto op = kernel->getParentOfType<AttentionOp>();
+    AppendedRows rows = getRows(op);
+    rows.turnsQueries = !cast<AppendKernelOp>(kernel).getWrites().empty();
+    rows.rotatesByOnePosition = op.rotatesByOnePosition();
+    return {"_append", listArguments(signature, rows.turnsQueries),
+            getAppendLaunch(rows), /*schedule=*/nullptr,
+            [rows](KernelFrame &frame) { buildAppend(frame, rows); }};
+  }
+};
+} // namespace
 
 static SmallVector<KernelTensor> getTensors(AppendOp op) {
   bool isPaged = static_cast<bool>(op.getPageTable());
@@ -123,5 +128,6 @@ struct AppendKernels final
 } // namespace
 
 void mlir::flashcore::attachAppendKernels(MLIRContext *context) {
+  AppendKernelOp::attachInterface<AppendKernel>(*context);
   AppendOp::attachInterface<AppendKernels>(*context);
 }

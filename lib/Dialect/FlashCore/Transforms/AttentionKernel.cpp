@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionBlock.h"
-#include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
+#include "KernelOps.h"
 #include "ScoreRegion.h"
 #include "TileOperands.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
@@ -68,7 +68,8 @@ void AttentionKernelBuilder::buildTile(Value warp) {
     lse = slice(partials.lse, entry);
   else if (op.getLse())
     lse = slice(frame.getTensor(operand::kLse), entry);
-  Value rest = isSplit() ? partials.rest : LseRest(frame, signature).view();
+  Value rest = isSplit() ? partials.rest
+                         : AttentionWorkspace(frame, signature).viewLseRest();
   if (rest)
     rest = slice(rest, entry);
   TilePlace place = block.getPlace(rows);
@@ -98,9 +99,7 @@ void AttentionKernelBuilder::buildTile(Value warp) {
 void AttentionKernelBuilder::build() {
   auto prepare = [&] {
     if (isSplit())
-      partials = viewPartialResults(
-          frame, signature,
-          {frame.multiply(frame.getSize(Dim::Batch), block.getNumParts())});
+      partials = AttentionWorkspace(frame, signature).viewPartialEntries();
   };
   block.build(prepare, [&](Value warp) { buildTile(warp); });
 }
@@ -174,7 +173,8 @@ static void addTensorMaps(SmallVectorImpl<KernelArgument> &arguments,
 
 /// Of split keys, outputs and the sink are the merge's.
 static SmallVector<KernelArgument>
-listArguments(AttentionOp op, const AttentionSignature &signature) {
+listArguments(Operation *kernel, AttentionOp op,
+              const AttentionSignature &signature) {
   using Use = OperandInfo::Use;
   const KeyParts &parts = signature.getKeyParts();
   auto isTaken = [&](const KernelTensor &tensor) {
@@ -188,10 +188,7 @@ listArguments(AttentionOp op, const AttentionSignature &signature) {
            !AttentionSignature::isOfAppend(dim);
   };
   SmallVector<KernelArgument> arguments =
-      signature.listArguments(parts.isSplit() || signature.keepsLseRest()
-                                  ? KernelSignature::WritesWorkspace
-                                  : KernelSignature::NoWorkspace,
-                              isTaken, isSize);
+      signature.listArguments(getWorkspaceUse(kernel), isTaken, isSize);
   signature.addCopyOfQuery(arguments);
   addTensorMaps(arguments, op, signature);
   return arguments;
@@ -208,17 +205,27 @@ static SizeFormula getGrid(const AttentionSignature &signature) {
        SizeFormula(Dim::Multiprocessors) * schedule.getBlocksPerSM()});
 }
 
-Kernel
-mlir::flashcore::getAttentionKernel(AttentionOp op,
-                                    const AttentionSignature &signature) {
-  fcgpu::ScheduleAttr schedule = signature.getSchedule();
-  return {
-      "",
-      listArguments(op, signature),
-      {getGrid(signature), schedule.getNumThreads(),
-       getSharedMemoryBytes(AttentionProblem::get(op), schedule.getChoice())},
-      schedule,
-      [=, &signature](KernelFrame &frame) {
-        AttentionKernelBuilder(op, frame, signature).build();
-      }};
+namespace {
+struct AttentionKernel final
+    : AttentionKernelOpInterface::ExternalModel<AttentionKernel,
+                                                AttentionKernelOp> {
+  Kernel getKernel(Operation *kernel,
+                   const AttentionSignature &signature) const {
+    auto op = kernel->getParentOfType<AttentionOp>();
+    fcgpu::ScheduleAttr schedule = signature.getSchedule();
+    return {
+        "",
+        listArguments(kernel, op, signature),
+        {getGrid(signature), schedule.getNumThreads(),
+         getSharedMemoryBytes(AttentionProblem::get(op), schedule.getChoice())},
+        schedule,
+        [=, &signature](KernelFrame &frame) {
+          AttentionKernelBuilder(op, frame, signature).build();
+        }};
+  }
+};
+} // namespace
+
+void mlir::flashcore::attachAttentionKernel(MLIRContext *context) {
+  AttentionKernelOp::attachInterface<AttentionKernel>(*context);
 }

@@ -107,9 +107,11 @@ static KeyParts findKeyParts(AttentionOp op, fcgpu::ScheduleAttr schedule,
 AttentionSignature::AttentionSignature(AttentionOp op,
                                        fcgpu::ScheduleAttr schedule)
     : KernelSignature(::getTensors(op)), schedule(schedule),
-      keyParts(findKeyParts(op, schedule, *this)), isVarlen(op.getCuSeqlensQ()),
-      isPaged(op.getPageTable()), isTurned(op.getRotaryCos()),
-      keepsRest(op.getStage() == ScoresStage::Probabilities) {}
+      keyParts(findKeyParts(op, schedule, *this)),
+      needs{static_cast<bool>(op.getKNew()),
+            static_cast<bool>(op.getRotaryCos()), schedule.isUnfused(),
+            keyParts.isSplit(), op.getStage()},
+      isVarlen(op.getCuSeqlensQ()), isPaged(op.getPageTable()) {}
 
 OperandInfo::Use AttentionSignature::getUse(const KernelTensor &tensor) {
   const OperandInfo *row =

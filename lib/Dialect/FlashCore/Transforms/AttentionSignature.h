@@ -16,6 +16,7 @@
 #include "flashcore/Dialect/FCGPU/IR/FCGPU.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelSignature.h"
+#include "flashcore/Schedule/ProgramChoice.h"
 
 namespace mlir::flashcore {
 
@@ -42,19 +43,26 @@ struct KeyParts {
   bool dependOn(Dim dim) const;
 };
 
-/// The tensors and sizes of the kernels of one attention with one schedule.
-/// Where its keys are split into N parts there are two: the first leaves N
-/// partial results a query row in the workspace, the second merges them into
-/// the outputs. With `softmax = unfused` there are three: that of the attention
-/// leaves scores in the workspace, then come that of the softmax and that of
-/// P V. Scores that are an output have one more, behind these, and an append
-/// has one in front.
+/// A value that kernels leave in the workspace: row-major, and a multiple of 16
+/// bytes, but for those at its end.
+struct WorkspacePart {
+  WorkspaceRole role;
+  Type element;
+  SmallVector<SizeFormula, 5> shape;
+
+  SizeFormula getBytes() const;
+};
+
+/// The tensors and sizes of the kernels of one attention with one schedule,
+/// which its program lists (ProgramChoice.h).
 class AttentionSignature : public KernelSignature {
 public:
   AttentionSignature(AttentionOp op, fcgpu::ScheduleAttr schedule);
 
   fcgpu::ScheduleAttr getSchedule() const { return schedule; }
   const KeyParts &getKeyParts() const { return keyParts; }
+  /// What decides which kernels there are.
+  const ProgramNeeds &getNeeds() const { return needs; }
 
   // What sizes decide, for host code and for the manifest:
   /// Batch entries, or sequences that lie back to back.
@@ -73,13 +81,17 @@ public:
   SizeFormula countScoreTiles(int64_t blockM, int64_t blockN) const;
   /// Query rows of all heads: blocks of the merge.
   static SizeFormula getRows();
-  /// The parts of the workspace, in bytes: a copy of query, and behind it what
-  /// LSE is rounded by, and the partial results, or scores and P.
-  SmallVector<SizeFormula> getWorkspace() const;
 
-  /// Whether the kernel that writes LSE leaves that of scores what rounding
-  /// took of it.
-  bool keepsLseRest() const { return keepsRest; }
+  /// What a value of the workspace is.
+  WorkspacePart describePart(WorkspaceRole role) const;
+  /// Its type as far as it is known.
+  MemRefType getPartType(WorkspaceRole role) const;
+  /// Those of the program, in the order in which they lie.
+  ArrayRef<WorkspacePart> getWorkspace() const { return workspace; }
+  void addToWorkspace(WorkspaceRole role) {
+    workspace.push_back(describePart(role));
+  }
+
   /// Columns of a tile of scores and P in the workspace, whose rows are whole
   /// tiles.
   int64_t getTileKeys() const { return schedule.getBlockN(); }
@@ -103,7 +115,9 @@ public:
 private:
   fcgpu::ScheduleAttr schedule;
   KeyParts keyParts;
-  bool isVarlen, isPaged, isTurned, keepsRest;
+  ProgramNeeds needs;
+  SmallVector<WorkspacePart, 4> workspace;
+  bool isVarlen, isPaged;
 };
 
 } // namespace mlir::flashcore

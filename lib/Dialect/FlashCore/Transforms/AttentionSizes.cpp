@@ -10,7 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionWorkspace.h"
+#include "AttentionSignature.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
 #include "flashcore/Schedule/ScheduleChoice.h"
 #include "flashcore/Target/TargetInfo.h"
 
@@ -80,25 +81,53 @@ SizeFormula AttentionSignature::getRows() {
   return SizeFormula(Dim::SeqlenQ) * Dim::HeadsQ * Dim::Batch;
 }
 
-SmallVector<SizeFormula> AttentionSignature::getWorkspace() const {
-  constexpr int64_t bytesOfF32 = 4;
-  int64_t halfBytes =
-      getTensors().front().getType().getElementTypeBitWidth() / 8;
-  SmallVector<SizeFormula> workspace;
-  if (schedule.isUnfused())
-    for (int64_t bytes : {bytesOfF32, halfBytes})
-      workspace.push_back(getRows() *
-                          SizeFormula(Dim::SeqlenK).ceilDiv(getTileKeys()) *
-                          (bytes * getTileKeys()));
-  if (isTurned)
-    workspace.push_back(getRows() * (getCopyRow(/*tensor=*/0) * halfBytes));
-  if (keepsRest)
-    workspace.push_back(SizeFormula(Dim::SeqlenQ).ceilDiv(LseRest::kRowFloats) *
-                        Dim::HeadsQ * Dim::Batch *
-                        (bytesOfF32 * LseRest::kRowFloats));
-  if (keyParts.isSplit())
-    for (int64_t floats : {PartialResults::kFloatsOfLse, getPartialColumns()})
-      workspace.push_back(getRows() * keyParts.getNumber() *
-                          (bytesOfF32 * floats));
-  return workspace;
+WorkspacePart AttentionSignature::describePart(WorkspaceRole role) const {
+  using Shape = SmallVector<SizeFormula, 5>;
+  Type half = getTensors().front().getType().getElementType();
+  Type f32 = Float32Type::get(half.getContext());
+  Shape rows{Dim::Batch, Dim::HeadsQ, Dim::SeqlenQ}, partialRows(rows);
+  partialRows.insert(partialRows.begin(), keyParts.getNumber());
+  auto withColumns = [](Shape shape, const SizeFormula &columns) {
+    shape.push_back(columns);
+    return shape;
+  };
+  auto fillUp = [](Dim size, int64_t tile) {
+    return SizeFormula(size).ceilDiv(tile) * tile;
+  };
+  // Rows that begin 16 bytes apart leave what is behind them aligned.
+  constexpr int64_t kFloats = KernelFrame::kWorkspaceAlignment / sizeof(float);
+  switch (role) {
+  case WorkspaceRole::TurnedQuery:
+    return {role, half, withColumns(rows, getCopyRow(/*tensor=*/0))};
+  case WorkspaceRole::LseRest:
+    rows.back() = fillUp(Dim::SeqlenQ, kFloats);
+    return {role, f32, rows};
+  case WorkspaceRole::PartialOutputs:
+    // The columns of its tiles.
+    return {role, f32, withColumns(partialRows, getPartialColumns())};
+  case WorkspaceRole::PartialLses:
+  case WorkspaceRole::PartialLseRests:
+    return {role, f32, partialRows};
+  case WorkspaceRole::Scores:
+    return {role, f32, withColumns(rows, fillUp(Dim::SeqlenK, getTileKeys()))};
+  case WorkspaceRole::Probabilities:
+    return {role, half, withColumns(rows, fillUp(Dim::SeqlenK, getTileKeys()))};
+  }
+  llvm_unreachable("every role has a case");
+}
+
+SizeFormula WorkspacePart::getBytes() const {
+  SizeFormula count = 1;
+  for (const SizeFormula &size : llvm::reverse(shape))
+    count = count * size;
+  return count * (element.getIntOrFloatBitWidth() / 8);
+}
+
+MemRefType AttentionSignature::getPartType(WorkspaceRole role) const {
+  WorkspacePart part = describePart(role);
+  auto shape = llvm::map_to_vector(part.shape, [&](const SizeFormula &size) {
+    return size.evaluate([&](Dim dim) { return getExtent(dim); })
+        .value_or(ShapedType::kDynamic);
+  });
+  return MemRefType::get(shape, part.element);
 }

@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows of S and P are row-major, but a tile of P V sees its own as tiles that
-// lie next to each other, so that their number of columns is known whatever
-// that of the keys is.
+// Values are row-major, one behind another. But a tile of P V sees its rows of
+// P as tiles that lie next to each other, so that their number of columns is
+// known whatever that of the keys is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,100 +23,137 @@ static OpFoldResult apply(ImplicitLocOpBuilder &b, AffineExpr expr,
   return affine::makeComposedFoldedAffineApply(b, b.getLoc(), expr, operands);
 }
 
-SmallVector<OpFoldResult> LseRest::getShape() {
-  ImplicitLocOpBuilder &b = frame.getBuilder();
-  OpFoldResult row = affine::makeComposedFoldedAffineApply(
-      b, b.getLoc(), b.getAffineDimExpr(0).ceilDiv(kRowFloats) * kRowFloats,
-      {frame.getSize(Dim::SeqlenQ)});
-  return {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ), row};
+const WorkspacePart *AttentionWorkspace::find(WorkspaceRole role) const {
+  ArrayRef<WorkspacePart> parts = signature.getWorkspace();
+  const WorkspacePart *part = llvm::find_if(
+      parts, [&](const WorkspacePart &part) { return part.role == role; });
+  return part == parts.end() ? nullptr : part;
 }
 
-Value LseRest::view() {
-  if (!isKept)
+AttentionWorkspace::Shape
+AttentionWorkspace::getShape(const WorkspacePart &part) const {
+  Shape shape;
+  for (const SizeFormula &size : part.shape)
+    shape.push_back(size.build(frame.getBuilder(),
+                               [&](Dim dim) { return frame.getSize(dim); }));
+  bool isPartial = part.role == WorkspaceRole::PartialOutputs ||
+                   part.role == WorkspaceRole::PartialLses ||
+                   part.role == WorkspaceRole::PartialLseRests;
+  if (isPartial && areEntriesJoined) {
+    shape[1] = frame.multiply(shape[1], shape[0]);
+    shape.erase(shape.begin());
+  }
+  return shape;
+}
+
+OpFoldResult AttentionWorkspace::countFloats(const WorkspacePart &part) {
+  assert(part.element.isF32() && "P is behind all others");
+  OpFoldResult count = frame.getBuilder().getIndexAttr(1);
+  for (OpFoldResult size : getShape(part))
+    count = frame.multiply(count, size);
+  return count;
+}
+
+/// In floats, from the end of the turned query, which is in front of all else
+/// and which the frame knows as a copy.
+OpFoldResult AttentionWorkspace::getBegin(WorkspaceRole role) {
+  OpFoldResult begin = frame.getBuilder().getIndexAttr(0);
+  for (const WorkspacePart &part : signature.getWorkspace()) {
+    if (part.role == role)
+      break;
+    if (part.role != WorkspaceRole::TurnedQuery)
+      begin = frame.add(begin, countFloats(part));
+  }
+  return begin;
+}
+
+/// As f32; null where the program has none.
+Value AttentionWorkspace::view(WorkspaceRole role) {
+  const WorkspacePart *part = find(role);
+  return part ? frame.viewWorkspace(getBegin(role), getShape(*part)) : Value();
+}
+
+Value AttentionWorkspace::viewLseRest() {
+  Value rows = view(WorkspaceRole::LseRest);
+  if (!rows)
     return Value();
   ImplicitLocOpBuilder &b = frame.getBuilder();
-  SmallVector<OpFoldResult> shape = getShape();
-  Value rows = frame.viewWorkspace(b.getIndexAttr(0), shape);
+  Shape shape = getShape(*find(WorkspaceRole::LseRest));
   shape.back() = frame.getSize(Dim::SeqlenQ);
-  SmallVector<OpFoldResult> begin(shape.size(), b.getIndexAttr(0)),
+  Shape begin(shape.size(), b.getIndexAttr(0)),
       strides(shape.size(), b.getIndexAttr(1));
   return memref::SubViewOp::create(b, rows, begin, shape, strides);
 }
 
-OpFoldResult LseRest::getEnd() {
-  OpFoldResult end = frame.getBuilder().getIndexAttr(isKept);
-  if (isKept)
-    for (OpFoldResult size : getShape())
-      end = frame.multiply(end, size);
-  return end;
+PartialResults AttentionWorkspace::viewPartials() {
+  Value lse = view(WorkspaceRole::PartialLses);
+  Value rest = view(WorkspaceRole::PartialLseRests);
+  return {view(WorkspaceRole::PartialOutputs), lse, rest};
 }
 
-PartialResults
-mlir::flashcore::viewPartialResults(KernelFrame &frame,
-                                    const AttentionSignature &signature,
-                                    ArrayRef<OpFoldResult> axes) {
-  Builder &b = frame.getBuilder();
-  SmallVector<OpFoldResult> shape(axes);
-  shape.append({frame.getSize(Dim::HeadsQ), frame.getSize(Dim::SeqlenQ)});
-  OpFoldResult columns = b.getIndexAttr(fcgpu::getTileColumns(
-      *getConstantIntValue(frame.getSize(Dim::HeadDimV))));
-  OpFoldResult rows = b.getIndexAttr(1);
-  for (OpFoldResult size : shape)
-    rows = frame.multiply(rows, size);
-  OpFoldResult begin = LseRest(frame, signature).getEnd();
-  OpFoldResult end = frame.add(begin, frame.multiply(rows, columns));
-  Value lse = frame.viewWorkspace(end, shape);
-  Value rest = frame.viewWorkspace(frame.add(end, rows), shape);
-  shape.push_back(columns);
-  return {frame.viewWorkspace(begin, shape), lse, rest};
+PartialResults AttentionWorkspace::viewPartialResults() {
+  areEntriesJoined = false;
+  return viewPartials();
 }
 
-UnfusedWorkspace::UnfusedWorkspace(KernelFrame &frame,
-                                   const AttentionSignature &signature)
-    : frame(frame), tileKeys(signature.getTileKeys()),
-      begin(LseRest(frame, signature).getEnd()) {
+PartialResults AttentionWorkspace::viewPartialEntries() {
+  areEntriesJoined = true;
+  return viewPartials();
+}
+
+OpFoldResult AttentionWorkspace::getColumns() {
+  return getShape(*find(WorkspaceRole::Scores)).back();
+}
+
+Value AttentionWorkspace::viewPairs() {
   ImplicitLocOpBuilder &b = frame.getBuilder();
-  columns = apply(b, b.getAffineDimExpr(0).ceilDiv(tileKeys) * tileKeys,
-                  {frame.getSize(Dim::SeqlenK)});
+  OpFoldResult begin = getBegin(WorkspaceRole::Probabilities);
+  Shape shape = getShape(*find(WorkspaceRole::Probabilities));
+  shape.back() = apply(b, b.getAffineDimExpr(0).floorDiv(2), {shape.back()});
+  return frame.viewWorkspace(begin, shape);
 }
 
-OpFoldResult UnfusedWorkspace::countRows() {
-  return frame.multiply(
-      frame.multiply(frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ)),
-      frame.getSize(Dim::SeqlenQ));
-}
-
-Value UnfusedWorkspace::viewScores() {
-  return frame.viewWorkspace(begin, {frame.getSize(Dim::Batch),
-                                     frame.getSize(Dim::HeadsQ),
-                                     frame.getSize(Dim::SeqlenQ), columns});
-}
-
-Value UnfusedWorkspace::viewPairs() {
-  ImplicitLocOpBuilder &b = frame.getBuilder();
-  return frame.viewWorkspace(
-      frame.add(begin, frame.multiply(countRows(), columns)),
-      {frame.getSize(Dim::Batch), frame.getSize(Dim::HeadsQ),
-       frame.getSize(Dim::SeqlenQ),
-       apply(b, b.getAffineDimExpr(0).floorDiv(2), {columns})});
-}
-
-Value UnfusedWorkspace::viewTile(Value batch, Value head, OpFoldResult row,
-                                 OpFoldResult rows) {
+Value AttentionWorkspace::viewTile(Value batch, Value head, OpFoldResult row,
+                                   OpFoldResult rows) {
   ImplicitLocOpBuilder &b = frame.getBuilder();
   AffineExpr d0 = b.getAffineDimExpr(0), d1 = b.getAffineDimExpr(1),
              d2 = b.getAffineDimExpr(2);
   AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
+  int64_t tileKeys = signature.getTileKeys();
+  Shape shape = getShape(*find(WorkspaceRole::Scores));
+  OpFoldResult columns = shape.pop_back_val(), allRows = shape.front();
+  for (OpFoldResult size : ArrayRef(shape).drop_front())
+    allRows = frame.multiply(allRows, size);
   OpFoldResult place = apply(b, (d0 * s0 + d1) * s1 + d2,
                              {batch, head, row, frame.getSize(Dim::HeadsQ),
                               frame.getSize(Dim::SeqlenQ)});
   // Behind scores, and what is in front of them, whose floats are two elements
   // each.
+  OpFoldResult begin = getBegin(WorkspaceRole::Scores);
   OpFoldResult first =
       frame.add(frame.multiply(begin, b.getIndexAttr(2)),
-                apply(b, (d0 + s0 * 2) * s1, {place, countRows(), columns}));
+                apply(b, (d0 + s0 * 2) * s1, {place, allRows, columns}));
   OpFoldResult one = b.getIndexAttr(1), keys = b.getIndexAttr(tileKeys);
   OpFoldResult tiles = apply(b, d0.floorDiv(tileKeys), {columns});
   return frame.viewWorkspaceOfType(first, {tiles, one, rows, keys},
                                    {keys, keys, columns, one});
+}
+
+static WorkspaceRole getRole(Value value) {
+  return value.getDefiningOp<WorkspaceOp>().getRole();
+}
+
+/// The turned query has a pointer of its own, as has P where it is read; what
+/// writes P writes pairs of its elements.
+KernelSignature::WorkspaceUse
+mlir::flashcore::getWorkspaceUse(Operation *kernel) {
+  auto op = cast<ProgramKernelInterface>(kernel);
+  if (llvm::any_of(op.getWrites(), [](Value value) {
+        return getRole(value) != WorkspaceRole::TurnedQuery;
+      }))
+    return KernelSignature::WritesWorkspace;
+  bool reads = llvm::any_of(op.getReads(), [](Value value) {
+    return cast<MemRefType>(value.getType()).getElementType().isF32();
+  });
+  return reads ? KernelSignature::ReadsWorkspace : KernelSignature::NoWorkspace;
 }

@@ -5,8 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Views of the workspace of an attention, where one of its kernels leaves
-// results for the next. The kernel of a frame must take the workspace for any
-// of them. AttentionSignature::getWorkspace has the same parts in bytes.
+// results for the next. What lies in it, and where, is AttentionSignature's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,74 +14,59 @@
 
 #include "AttentionSignature.h"
 #include "flashcore/Dialect/FlashCore/Transforms/KernelFrame.h"
+#include "flashcore/Dialect/FlashCore/Transforms/KernelOpInterface.h"
 
 namespace mlir::flashcore {
 
-/// What rounding LSE to f32 left, of probabilities that are an output: the
-/// kernel that writes LSE leaves it for that of scores, in front of all else
-/// that kernels have in the workspace as f32.
-class LseRest {
-public:
-  /// Rows begin at multiples of so many floats, so that what is behind them is
-  /// aligned.
-  static constexpr int64_t kRowFloats = 4;
-
-  LseRest(KernelFrame &frame, const AttentionSignature &signature)
-      : frame(frame), isKept(signature.keepsLseRest()) {}
-
-  /// (batch, heads_q, seqlen_q filled up) of f32; null where it is not kept.
-  Value view();
-  /// Where what is behind it begins.
-  OpFoldResult getEnd();
-
-private:
-  SmallVector<OpFoldResult> getShape();
-
-  KernelFrame &frame;
-  bool isKept;
-};
-
-/// The results of attentions over parts of the keys, in the workspace: O, then
-/// LSE, then what rounding that left, in f32.
+/// The results of attentions over parts of the keys, in f32.
 struct PartialResults {
-  static constexpr int64_t kFloatsOfLse = 2; ///< of a row
-
-  Value output; ///< (axes, heads_q, seqlen_q, columns of tiles)
-  Value lse;    ///< (axes, heads_q, seqlen_q)
+  Value output; ///< (parts, batch, heads_q, seqlen_q, columns of tiles)
+  Value lse;    ///< (parts, batch, heads_q, seqlen_q)
   Value rest;   ///< of the same shape
 };
 
-/// Those of all parts of the keys, under `axes` in front of those of a row:
-/// parts and batch, or one axis for both, where split s of batch entry b is
-/// entry s * batch + b.
-PartialResults viewPartialResults(KernelFrame &frame,
-                                  const AttentionSignature &signature,
-                                  ArrayRef<OpFoldResult> axes);
-
-/// Masked scores and, behind them, P in the workspace: rows of all keys, filled
-/// up to whole tiles. The kernel of `frame` must take it as f32 or, for tiles,
-/// as query's type.
-class UnfusedWorkspace {
+/// The workspace as a kernel sees it, which must take it as f32 or, for a tile
+/// of P, as elements of query's type.
+class AttentionWorkspace {
 public:
-  UnfusedWorkspace(KernelFrame &frame, const AttentionSignature &signature);
+  AttentionWorkspace(KernelFrame &frame, const AttentionSignature &signature)
+      : frame(frame), signature(signature) {}
 
-  /// Columns of a row.
-  OpFoldResult getColumns() const { return columns; }
-  /// (batch, heads_q, seqlen_q, columns) of f32.
-  Value viewScores();
-  /// P, whose elements are half as large: (batch, heads_q, seqlen_q, columns /
-  /// 2) of f32, two of them each.
+  /// What rounding LSE to f32 left, (batch, heads_q, seqlen_q); null where the
+  /// program does not keep it.
+  Value viewLseRest();
+  /// Partial results of all parts.
+  PartialResults viewPartialResults();
+  /// The same with parts and batch as one axis: part p of batch entry b is
+  /// entry p * batch + b.
+  PartialResults viewPartialEntries();
+  /// Masked scores, (batch, heads_q, seqlen_q, columns).
+  Value viewScores() { return view(WorkspaceRole::Scores); }
+  /// Columns of a row of scores or P.
+  OpFoldResult getColumns();
+  /// P, two elements as an f32: (batch, heads_q, seqlen_q, columns / 2).
   Value viewPairs();
-  /// P of the `rows` query rows of a tile, from `row` on, as the tile takes it.
+  /// P of the `rows` query rows of a tile, from `row` on, as the tile takes it:
+  /// (tiles of keys, 1, rows, keys of a tile).
   Value viewTile(Value batch, Value head, OpFoldResult row, OpFoldResult rows);
 
 private:
-  OpFoldResult countRows();
+  using Shape = SmallVector<OpFoldResult, 5>;
+
+  const WorkspacePart *find(WorkspaceRole role) const;
+  Shape getShape(const WorkspacePart &part) const;
+  OpFoldResult countFloats(const WorkspacePart &part);
+  OpFoldResult getBegin(WorkspaceRole role);
+  Value view(WorkspaceRole role);
+  PartialResults viewPartials();
 
   KernelFrame &frame;
-  int64_t tileKeys;
-  OpFoldResult begin, columns;
+  const AttentionSignature &signature;
+  bool areEntriesJoined = false;
 };
+
+/// What a kernel does with the workspace as f32.
+KernelSignature::WorkspaceUse getWorkspaceUse(Operation *kernel);
 
 } // namespace mlir::flashcore
 

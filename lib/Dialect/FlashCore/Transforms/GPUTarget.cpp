@@ -117,10 +117,16 @@ void mlir::flashcore::castToDefaultSpace(Operation *op) {
   }
 }
 
-LogicalResult mlir::flashcore::checkIsOnHost(Operation *op, ModuleOp module) {
+LogicalResult mlir::flashcore::checkIsOnMemrefs(Operation *op) {
   if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<TensorType>))
     return op->emitOpError(
         "is on tensors; bufferize it first (one-shot-bufferize)");
+  return success();
+}
+
+LogicalResult mlir::flashcore::checkIsOnHost(Operation *op, ModuleOp module) {
+  if (failed(checkIsOnMemrefs(op)))
+    return failure();
   if (op->getParentOfType<gpu::LaunchOp>() ||
       op->getParentOfType<gpu::GPUModuleOp>())
     return op->emitOpError("stands in device code; it is launched from the "

@@ -62,5 +62,9 @@ void mlir::flashcore::registerKernelOpInterfaceExternalModels(
     attachAttentionKernels(context);
     attachDeltaKernels(context);
     attachMergeKernels(context);
+    attachAttentionKernel(context);
+    attachScoresKernel(context);
+    attachSoftmaxKernel(context);
+    attachValuesKernel(context);
   });
 }

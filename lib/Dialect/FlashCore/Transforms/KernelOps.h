@@ -16,6 +16,11 @@ void attachAppendKernels(MLIRContext *context);
 void attachAttentionKernels(MLIRContext *context);
 void attachDeltaKernels(MLIRContext *context);
 void attachMergeKernels(MLIRContext *context);
+// The same of a kernel of an attention, in the file of its kernel.
+void attachAttentionKernel(MLIRContext *context);
+void attachScoresKernel(MLIRContext *context);
+void attachSoftmaxKernel(MLIRContext *context);
+void attachValuesKernel(MLIRContext *context);
 
 /// The chip that flashcore-configure has written onto an op without a schedule.
 StringRef getChip(Operation *op);

@@ -9,7 +9,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
 #include "KernelOps.h"
 #include "MergeRows.h"
@@ -22,10 +21,9 @@ using namespace mlir::flashcore;
 
 /// Of the outputs, and which rows are of a sequence.
 static SmallVector<KernelArgument>
-listArguments(const AttentionSignature &signature) {
+listArguments(Operation *kernel, const AttentionSignature &signature) {
   return signature.listArguments(
-      signature.keepsLseRest() ? KernelSignature::WritesWorkspace
-                               : KernelSignature::ReadsWorkspace,
+      getWorkspaceUse(kernel),
       [](const KernelTensor &tensor) {
         using Use = OperandInfo::Use;
         Use use = AttentionSignature::getUse(tensor);
@@ -38,26 +36,31 @@ listArguments(const AttentionSignature &signature) {
       });
 }
 
-Kernel mlir::flashcore::getMergeKernel(const AttentionSignature &signature) {
-  bool isInvariant = signature.getSchedule().isInvariant();
-  // The order of sums is that of the groups, which must not follow the number
-  // of parts where that does not change a row.
-  MergeGroups groups(signature.getPartialColumns(),
-                     isInvariant ? std::nullopt
-                                 : signature.getKeyParts().getKnown());
-  return {"_merge", listArguments(signature), groups.getLaunch(),
-          /*schedule=*/nullptr, [=, &signature](KernelFrame &frame) {
-            OpFoldResult numParts = signature.getKeyParts().getNumber().build(
-                frame.getBuilder(),
-                [&](Dim dim) { return frame.getSize(dim); });
-            PartialResults partials = viewPartialResults(
-                frame, signature, {numParts, frame.getSize(Dim::Batch)});
-            MergeParts parts{partials.output, partials.lse, partials.rest,
-                             KernelFrame::kWorkspaceAlignment, numParts};
-            buildMerge(frame, parts, groups, isInvariant,
-                       LseRest(frame, signature).view());
-          }};
-}
+namespace {
+struct MergeKernel final
+    : AttentionKernelOpInterface::ExternalModel<MergeKernel, MergeKernelOp> {
+  Kernel getKernel(Operation *kernel,
+                   const AttentionSignature &signature) const {
+    bool isInvariant = signature.getSchedule().isInvariant();
+    // The order of sums is that of the groups, which must not follow the number
+    // of parts where that does not change a row.
+    MergeGroups groups(signature.getPartialColumns(),
+                       isInvariant ? std::nullopt
+                                   : signature.getKeyParts().getKnown());
+    auto buildBody = [=, &signature](KernelFrame &frame) {
+      OpFoldResult numParts = signature.getKeyParts().getNumber().build(
+          frame.getBuilder(), [&](Dim dim) { return frame.getSize(dim); });
+      AttentionWorkspace workspace(frame, signature);
+      PartialResults partials = workspace.viewPartialResults();
+      MergeParts parts{partials.output, partials.lse, partials.rest,
+                       KernelFrame::kWorkspaceAlignment, numParts};
+      buildMerge(frame, parts, groups, isInvariant, workspace.viewLseRest());
+    };
+    return {"_merge", listArguments(kernel, signature), groups.getLaunch(),
+            /*schedule=*/nullptr, buildBody};
+  }
+};
+} // namespace
 
 static SmallVector<KernelTensor> getTensors(MergeOp op) {
   auto getElementBytes = [](Value value) {
@@ -110,5 +113,6 @@ struct MergeKernels final
 } // namespace
 
 void mlir::flashcore::attachMergeKernels(MLIRContext *context) {
+  MergeKernelOp::attachInterface<MergeKernel>(*context);
   MergeOp::attachInterface<MergeKernels>(*context);
 }

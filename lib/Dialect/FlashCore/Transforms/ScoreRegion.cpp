@@ -282,11 +282,13 @@ void mlir::flashcore::cloneRegions(AttentionOp from, TileOpInterface to,
                                    ValueRange captured) {
   IRMapping mapping;
   mapping.map(ValueRange(from.getCapturedTensors()), captured);
-  for (auto [source, target] :
-       llvm::zip_equal(from->getRegions(), to->getRegions())) {
-    if (source.empty())
+  // The tile has those two alone, in this order.
+  for (auto [source, target] : llvm::zip_equal(
+           SmallVector<Region *>{from.findScoreRegion(), from.findMaskRegion()},
+           to->getRegions())) {
+    if (!source)
       continue;
-    source.cloneInto(&target, mapping);
+    source->cloneInto(&target, mapping);
     takeConstants(target);
   }
 }

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
+#include "KernelOps.h"
 #include "ScoreRegion.h"
 #include "Sequences.h"
 #include "TileOperands.h"
@@ -147,8 +147,8 @@ void ScoresKernelBuilder::build() {
 /// The stage says what scores are made of. They are an output, or go to the
 /// workspace.
 static SmallVector<KernelArgument>
-listArguments(const AttentionSignature &signature, ScoresStage stage,
-              bool writesOutput) {
+listArguments(Operation *kernel, const AttentionSignature &signature,
+              ScoresStage stage, bool writesOutput) {
   using Use = OperandInfo::Use;
   auto isTaken = [&](const KernelTensor &tensor) {
     if (AttentionSignature::isOfAppend(tensor))
@@ -169,12 +169,8 @@ listArguments(const AttentionSignature &signature, ScoresStage stage,
       return false;
     }
   };
-  KernelSignature::WorkspaceUse workspace =
-      !writesOutput              ? KernelSignature::WritesWorkspace
-      : signature.keepsLseRest() ? KernelSignature::ReadsWorkspace
-                                 : KernelSignature::NoWorkspace;
   SmallVector<KernelArgument> arguments =
-      signature.listArguments(workspace, isTaken, [](Dim dim) {
+      signature.listArguments(getWorkspaceUse(kernel), isTaken, [](Dim dim) {
         return dim != Dim::HeadDimV && dim != Dim::KeySplits &&
                !AttentionSignature::isOfAppend(dim);
       });
@@ -192,34 +188,37 @@ static KernelLaunch getLaunch(AttentionOp op,
                                      schedule.getChoice())};
 }
 
-Kernel mlir::flashcore::getScoresKernel(AttentionOp op,
-                                        const AttentionSignature &signature) {
-  fcgpu::ScheduleAttr ofAttention = signature.getSchedule();
-  auto schedule = fcgpu::ScheduleAttr::get(
-      op.getContext(), ofAttention.getChip(),
-      chooseScoresSchedule(AttentionProblem::get(op), ofAttention.getChoice()));
-  ScoresStage stage = *op.getStage();
-  return {"_scores", listArguments(signature, stage, /*writesOutput=*/true),
-          getLaunch(op, signature, schedule), schedule,
-          [=, &signature](KernelFrame &frame) {
-            ScoresKernelBuilder(op, frame, schedule, stage,
-                                frame.getTensor(operand::kScores),
-                                LseRest(frame, signature).view())
-                .build();
-          }};
-}
+namespace {
+/// With softmax unfused it is the first kernel, and has the attention's
+/// schedule; scores that are an output have one of their own.
+struct ScoresKernel final
+    : AttentionKernelOpInterface::ExternalModel<ScoresKernel, ScoresKernelOp> {
+  Kernel getKernel(Operation *kernel,
+                   const AttentionSignature &signature) const {
+    auto op = kernel->getParentOfType<AttentionOp>();
+    bool writesOutput = cast<ScoresKernelOp>(kernel).getWrites().empty();
+    ScoresStage stage = writesOutput ? *op.getStage() : ScoresStage::Masked;
+    fcgpu::ScheduleAttr schedule = signature.getSchedule();
+    if (writesOutput)
+      schedule = fcgpu::ScheduleAttr::get(
+          op.getContext(), schedule.getChip(),
+          chooseScoresSchedule(AttentionProblem::get(op),
+                               schedule.getChoice()));
+    return {
+        writesOutput ? "_scores" : "",
+        listArguments(kernel, signature, stage, writesOutput),
+        getLaunch(op, signature, schedule), schedule,
+        [=, &signature](KernelFrame &frame) {
+          AttentionWorkspace workspace(frame, signature);
+          Value target = writesOutput ? frame.getTensor(operand::kScores)
+                                      : workspace.viewScores();
+          Value rest = writesOutput ? workspace.viewLseRest() : Value();
+          ScoresKernelBuilder(op, frame, schedule, stage, target, rest).build();
+        }};
+  }
+};
+} // namespace
 
-Kernel
-mlir::flashcore::getUnfusedScoresKernel(AttentionOp op,
-                                        const AttentionSignature &signature) {
-  fcgpu::ScheduleAttr schedule = signature.getSchedule();
-  return {"",
-          listArguments(signature, ScoresStage::Masked, /*writesOutput=*/false),
-          getLaunch(op, signature, schedule), schedule,
-          [=, &signature](KernelFrame &frame) {
-            UnfusedWorkspace workspace(frame, signature);
-            ScoresKernelBuilder(op, frame, schedule, ScoresStage::Masked,
-                                workspace.viewScores())
-                .build();
-          }};
+void mlir::flashcore::attachScoresKernel(MLIRContext *context) {
+  ScoresKernelOp::attachInterface<ScoresKernel>(*context);
 }

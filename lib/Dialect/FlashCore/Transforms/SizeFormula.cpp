@@ -11,6 +11,8 @@
 
 #include "flashcore/Dialect/FlashCore/Transforms/SizeFormula.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::flashcore;
@@ -64,9 +66,12 @@ SizeFormula SizeFormula::operator*(const SizeFormula &other) const {
     return *getNumber() * *other.getNumber();
   if (getNumber() == 1)
     return other;
-  if (node->kind == Kind::Mul && other.getNumber() &&
-      node->operands[1].getNumber())
-    return node->operands[0] * (node->operands[1] * other);
+  // A number stands behind the sizes, and is one.
+  if (getNumber())
+    return other * *this;
+  if (node->kind == Kind::Mul && node->operands[1].getNumber())
+    return other.getNumber() ? node->operands[0] * (node->operands[1] * other)
+                             : node->operands[0] * other * node->operands[1];
   return other.getNumber() == 1 ? *this
                                 : SizeFormula(Kind::Mul, {*this, other});
 }
@@ -87,6 +92,35 @@ SizeFormula SizeFormula::min(ArrayRef<SizeFormula> operands) {
 
 SizeFormula SizeFormula::max(ArrayRef<SizeFormula> operands) {
   return SizeFormula(Kind::Max, operands);
+}
+
+std::optional<int64_t> SizeFormula::evaluate(
+    function_ref<std::optional<int64_t>(Dim)> getExtent) const {
+  if (node->kind == Kind::Number)
+    return node->number;
+  if (node->kind == Kind::Size)
+    return getExtent(node->size);
+  SmallVector<int64_t> operands;
+  for (const SizeFormula &operand : node->operands) {
+    std::optional<int64_t> number = operand.evaluate(getExtent);
+    if (!number)
+      return std::nullopt;
+    operands.push_back(*number);
+  }
+  switch (node->kind) {
+  case Kind::Add:
+    return operands[0] + operands[1];
+  case Kind::Mul:
+    return operands[0] * operands[1];
+  case Kind::FloorDiv:
+    return llvm::divideFloorSigned(operands[0], operands[1]);
+  case Kind::CeilDiv:
+    return llvm::divideCeilSigned(operands[0], operands[1]);
+  case Kind::Min:
+    return *llvm::min_element(operands);
+  default:
+    return *llvm::max_element(operands);
+  }
 }
 
 /// Sizes are dimensions of the map, but for factors and divisors, which must be

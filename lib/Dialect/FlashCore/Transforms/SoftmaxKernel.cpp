@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
 #include "Exponentials.h"
+#include "KernelOps.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,11 +35,10 @@ constexpr int64_t kColumns = 4;
 
 class SoftmaxBuilder {
 public:
-  /// P is of type `half`; `lseRest`, which may be null, is where what rounding
-  /// leaves of LSE goes.
-  SoftmaxBuilder(KernelFrame &frame, UnfusedWorkspace &workspace, Type half,
-                 Value lseRest)
-      : b(frame.getBuilder()), frame(frame), half(half), lseRest(lseRest),
+  /// P is of type `half`.
+  SoftmaxBuilder(KernelFrame &frame, AttentionWorkspace &workspace, Type half)
+      : b(frame.getBuilder()), frame(frame), half(half),
+        lseRest(workspace.viewLseRest()),
         columns(asValue(workspace.getColumns())),
         scores(workspace.viewScores()), pairs(workspace.viewPairs()) {}
 
@@ -238,10 +237,10 @@ void SoftmaxBuilder::build() {
   gpu::ReturnOp::create(b);
 }
 
-Kernel mlir::flashcore::getSoftmaxKernel(AttentionOp op,
-                                         const AttentionSignature &signature) {
-  SmallVector<KernelArgument> arguments = signature.listArguments(
-      KernelSignature::WritesWorkspace,
+static SmallVector<KernelArgument>
+listArguments(Operation *kernel, const AttentionSignature &signature) {
+  return signature.listArguments(
+      getWorkspaceUse(kernel),
       [](const KernelTensor &tensor) {
         return tensor.name == operand::kLse ||
                AttentionSignature::getUse(tensor) == OperandInfo::Use::Sink;
@@ -250,17 +249,30 @@ Kernel mlir::flashcore::getSoftmaxKernel(AttentionOp op,
         return dim == Dim::Batch || dim == Dim::HeadsQ || dim == Dim::SeqlenQ ||
                dim == Dim::SeqlenK;
       });
-  Type half = op.getQueryType().getElementType();
-  SizeFormula grid =
-      SizeFormula(Dim::SeqlenQ).ceilDiv(kRows) * Dim::HeadsQ * Dim::Batch;
-  return {"_softmax",
-          std::move(arguments),
-          {grid, kThreads},
-          /*schedule=*/nullptr,
-          [=, &signature](KernelFrame &frame) {
-            UnfusedWorkspace workspace(frame, signature);
-            SoftmaxBuilder(frame, workspace, half,
-                           LseRest(frame, signature).view())
-                .build();
-          }};
+}
+
+namespace {
+struct SoftmaxKernel final
+    : AttentionKernelOpInterface::ExternalModel<SoftmaxKernel,
+                                                SoftmaxKernelOp> {
+  Kernel getKernel(Operation *kernel,
+                   const AttentionSignature &signature) const {
+    Type half =
+        kernel->getParentOfType<AttentionOp>().getQueryType().getElementType();
+    SizeFormula grid =
+        SizeFormula(Dim::SeqlenQ).ceilDiv(kRows) * Dim::HeadsQ * Dim::Batch;
+    return {"_softmax",
+            listArguments(kernel, signature),
+            {grid, kThreads},
+            /*schedule=*/nullptr,
+            [=, &signature](KernelFrame &frame) {
+              AttentionWorkspace workspace(frame, signature);
+              SoftmaxBuilder(frame, workspace, half).build();
+            }};
+  }
+};
+} // namespace
+
+void mlir::flashcore::attachSoftmaxKernel(MLIRContext *context) {
+  SoftmaxKernelOp::attachInterface<SoftmaxKernel>(*context);
 }

@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionBlock.h"
-#include "AttentionKernels.h"
 #include "AttentionWorkspace.h"
+#include "KernelOps.h"
 #include "TileOperands.h"
 #include "flashcore/Dialect/FlashCore/IR/Operands.h"
 #include "flashcore/Schedule/ResourceModel.h"
@@ -30,7 +30,7 @@ static void buildValues(AttentionOp op, KernelFrame &frame,
     Value v = block.getKeys(operand::kValue);
     Value o = sliceRows(b, frame.getTensor(operand::kOutput), batch, rows.headQ,
                         rows.row, rows.rows);
-    Value p = UnfusedWorkspace(frame, signature)
+    Value p = AttentionWorkspace(frame, signature)
                   .viewTile(batch, rows.headQ, rows.row, rows.rows);
     auto tile = ValuesTileOp::create(b, p, v, o, block.getPlace(rows));
     setBounds(op, tile);
@@ -39,10 +39,10 @@ static void buildValues(AttentionOp op, KernelFrame &frame,
   block.build(/*prepare=*/[] {}, buildTile);
 }
 
-Kernel mlir::flashcore::getValuesKernel(AttentionOp op,
-                                        const AttentionSignature &signature) {
+static SmallVector<KernelArgument>
+listArguments(Operation *kernel, const AttentionSignature &signature) {
   SmallVector<KernelArgument> arguments = signature.listArguments(
-      KernelSignature::NoWorkspace,
+      getWorkspaceUse(kernel),
       [](const KernelTensor &tensor) {
         return tensor.name == operand::kValue ||
                tensor.name == operand::kOutput ||
@@ -50,14 +50,29 @@ Kernel mlir::flashcore::getValuesKernel(AttentionOp op,
       },
       [](Dim dim) { return dim <= Dim::SeqlenK; });
   signature.addWorkspaceOf(arguments, operand::kQuery);
-  fcgpu::ScheduleAttr schedule = signature.getSchedule();
-  return {"_values",
-          std::move(arguments),
-          {signature.getNumTiles(), schedule.getNumThreads(),
-           getValuesSharedMemoryBytes(AttentionProblem::get(op),
-                                      schedule.getChoice())},
-          schedule,
-          [=, &signature](KernelFrame &frame) {
-            buildValues(op, frame, signature);
-          }};
+  return arguments;
+}
+
+namespace {
+struct ValuesKernel final
+    : AttentionKernelOpInterface::ExternalModel<ValuesKernel, ValuesKernelOp> {
+  Kernel getKernel(Operation *kernel,
+                   const AttentionSignature &signature) const {
+    auto op = kernel->getParentOfType<AttentionOp>();
+    fcgpu::ScheduleAttr schedule = signature.getSchedule();
+    return {"_values",
+            listArguments(kernel, signature),
+            {signature.getNumTiles(), schedule.getNumThreads(),
+             getValuesSharedMemoryBytes(AttentionProblem::get(op),
+                                        schedule.getChoice())},
+            schedule,
+            [=, &signature](KernelFrame &frame) {
+              buildValues(op, frame, signature);
+            }};
+  }
+};
+} // namespace
+
+void mlir::flashcore::attachValuesKernel(MLIRContext *context) {
+  ValuesKernelOp::attachInterface<ValuesKernel>(*context);
 }

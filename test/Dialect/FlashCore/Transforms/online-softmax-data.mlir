@@ -1,5 +1,5 @@
 // RUN: flashcore-opt %s -split-input-file \
-// RUN:   -pass-pipeline="builtin.module(flashcore-configure,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax,canonicalize)))" | FileCheck %s
+// RUN:   -pass-pipeline="builtin.module(flashcore-configure,flashcore-decompose,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax,canonicalize)))" | FileCheck %s
 
 // Bounds that are data of queries: in front of the loop over warps, the block
 // finds the least and the greatest number of its queries, a lane some of them.

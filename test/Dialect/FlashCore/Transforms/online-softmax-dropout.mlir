@@ -1,11 +1,11 @@
 // P loses elements on its way to V, behind the sum of its rows; what O is scaled
 // by for those that are left is a part of its normalisation.
 
-// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure{row-max=exact row-sum=add},flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure{row-max=exact row-sum=add},flashcore-decompose,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
 // RUN:   | FileCheck %s --check-prefixes=CHECK,ADD
-// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure{row-max=stale row-sum=mma},flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure{row-max=stale row-sum=mma},flashcore-decompose,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
 // RUN:   | FileCheck %s --check-prefixes=CHECK,MMA
-// RUN: flashcore-opt %s -flashcore-configure=key-splits=2 -flashcore-tile | FileCheck %s --check-prefix=SPLIT
+// RUN: flashcore-opt %s -flashcore-configure=key-splits=2 -flashcore-decompose -flashcore-tile | FileCheck %s --check-prefix=SPLIT
 
 !t = memref<4x8x4096x64xf16>
 

@@ -1,7 +1,7 @@
 // Global memory by any of its names: kernels take pointers of the default space,
 // so attentions that differ in nothing else share one.
 
-// RUN: flashcore-opt %s -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 // RUN: flashcore-opt %s -flashcore-lower-to-nvvm -o /dev/null
 
 !plain = memref<1x8x512x64xf16>

@@ -1,6 +1,6 @@
 // ALiBi becomes the beginning of the tile's score region; its own follows.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !t = memref<1x8x512x64xf16>
 

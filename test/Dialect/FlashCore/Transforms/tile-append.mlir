@@ -2,8 +2,8 @@
 // embedding it leaves a copy of the query in the workspace, which the kernels
 // behind read in the place of the query.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure=key-splits=2 -flashcore-tile | FileCheck --check-prefix=SPLIT %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure=key-splits=2 -flashcore-decompose -flashcore-tile | FileCheck --check-prefix=SPLIT %s
 
 !q = memref<2x8x100x64xf16>
 !k = memref<2x2x300x64xf16>

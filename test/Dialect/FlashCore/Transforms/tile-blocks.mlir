@@ -1,7 +1,7 @@
 // The lists of blocks are arguments like others, and whole in each tile: which row
 // of theirs is the tile's, the next phase says.
 
-// RUN: flashcore-opt %s -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !t = memref<2x8x1000x64xf16>
 !counts = memref<1x8x8xi32>

@@ -1,7 +1,7 @@
 // Debug information is of the host function: kernels have locations without it,
 // which LLVM would crash on, and the launch stays where it was.
 
-// RUN: flashcore-opt %s -flashcore-configure -flashcore-tile -mlir-print-debuginfo \
+// RUN: flashcore-opt %s -flashcore-configure -flashcore-decompose -flashcore-tile -mlir-print-debuginfo \
 // RUN:   -mlir-print-local-scope | FileCheck %s
 // RUN: flashcore-compile %s | FileCheck %s --check-prefix=PTX
 

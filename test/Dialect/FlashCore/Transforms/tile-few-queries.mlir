@@ -1,7 +1,7 @@
 // Kernels of their own for calls of few queries, of which the sizes of a call say
 // into how many parts their keys are split.
 
-// RUN: flashcore-opt %s -flashcore-tile -flashcore-simplify-kernel -split-input-file | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile -flashcore-simplify-kernel -split-input-file | FileCheck %s
 
 #many = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
   num_warps = 4, num_stages = 2, query = registers,

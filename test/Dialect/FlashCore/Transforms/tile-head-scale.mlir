@@ -1,7 +1,7 @@
 // The scale of a head becomes the beginning of the tile's score region, in front
 // of a softcap, and of every stage of scores.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !t = memref<1x8x512x64xf16>
 

@@ -107,3 +107,17 @@ func.func @every_faulty_op_is_reported(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
   return
 }
+
+// -----
+
+#schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64,
+  num_warps = 4, num_stages = 2, query = registers,
+  grid_order = query_fastest, min_blocks = 0>
+!t = memref<1x2x64x64xf16>
+
+func.func @no_program(%q: !t, %k: !t, %v: !t, %o: !t) {
+  // expected-error @below {{'flashcore.attention' op has no program; run flashcore-decompose first}}
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t)
+      {fcgpu.schedule = #schedule}
+  return
+}

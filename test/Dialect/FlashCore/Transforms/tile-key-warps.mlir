@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile | FileCheck %s
 
 // Warps that share query rows: a loop over rows and key parts, parts innermost.
 // Each of 8 warps has 32 rows of Q and two slots of 32 rows of K and V, all of

@@ -1,6 +1,6 @@
 // A block reads the lengths it works with: the grid follows from sizes alone.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !t = memref<4x8x512x64xf16>
 

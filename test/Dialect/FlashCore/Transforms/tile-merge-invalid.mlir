@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -split-input-file -verify-diagnostics -flashcore-tile
+// RUN: flashcore-opt %s -split-input-file -verify-diagnostics -flashcore-decompose -flashcore-tile
 
 func.func @no_chip(%outputs: memref<2x1x8x3x64xf16>, %lses: memref<2x1x8x3xf32>, %o: memref<1x8x3x64xf16>) {
   // expected-error @below {{has no fcgpu.chip; run flashcore-configure first}}

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure=chip=sm_90 -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure=chip=sm_90 -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !parts = memref<2x1x8x512x64xf32>
 !lses = memref<2x1x8x512xf32>

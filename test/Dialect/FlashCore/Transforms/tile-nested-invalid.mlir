@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile -verify-diagnostics
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile -verify-diagnostics
 
 !t = memref<1x8x512x64xf16>
 

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -flashcore-tile -split-input-file -verify-diagnostics \
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile -split-input-file -verify-diagnostics \
 // RUN:   | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_90", block_m = 64, block_n = 64,

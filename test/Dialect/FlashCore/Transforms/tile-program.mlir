@@ -1,7 +1,7 @@
 // The ops of a function are one program: what the caller gives, what is there
 // while it runs, and views of both.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !q = memref<2x8x64x64xf16>
 !k = memref<2x4x1024x64xf16>
@@ -67,7 +67,7 @@ func.func @halves(%q: !q, %k: !k, %v: !k, %o: !q, %lse: memref<2x8x64xf32>) {
 // CHECK-SAME:    values = {key_splits = "key_splits_1"}
 // CHECK-SAME:    name = "o", offset = 0 : i64, role = "output"
 // CHECK-SAME:    values = [{is = "{{.+}}", name = "key_splits"}, {is = "{{.+}}", name = "key_splits_1"}]
-// CHECK-SAME:    workspace = [{bytes = "max({{.+}} * key_splits * 8 + {{.+}} * key_splits * 256, {{.+}} * key_splits_1 * 8 + {{.+}} * key_splits_1 * 256)"}]
+// CHECK-SAME:    workspace = [{bytes = "max({{.+}} * key_splits * 256 + {{.+}} * key_splits * 4 + {{.+}} * key_splits * 4, {{.+}} * key_splits_1 * 256 + {{.+}} * key_splits_1 * 4 + {{.+}} * key_splits_1 * 4)"}]
 func.func @one_after_another(%q: !t, %k: !t, %v: !t) -> !t {
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index

@@ -1,7 +1,7 @@
 // Regions go into the kernel with the constants that they use; what they read
 // becomes an argument with axes of its own, and the manifest has their program.
 
-// RUN: flashcore-opt %s -flashcore-configure -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
 
 !t = memref<1x8x512x64xf16>
 !table = memref<8x?xbf16, strided<[?, 1]>>

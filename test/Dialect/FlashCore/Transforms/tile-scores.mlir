@@ -1,8 +1,8 @@
 // Scores that are an output have a kernel of their own behind the attention's,
 // and what they are not made of is none of its arguments.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-tile | FileCheck %s
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure=key-splits=2 -flashcore-tile | FileCheck --check-prefix=SPLIT %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure=key-splits=2 -flashcore-decompose -flashcore-tile | FileCheck --check-prefix=SPLIT %s
 
 !q = memref<2x8x100x64xf16>
 !k = memref<2x2x300x64xf16>

@@ -4,9 +4,9 @@
 // other keeps its weight, so neither weight exceeds 1. One of -inf weighs nothing
 // even in a row without a maximum.
 
-// RUN: flashcore-opt %s -flashcore-configure -flashcore-tile | FileCheck %s
-// RUN: flashcore-opt %s -flashcore-configure=key-splits=2 -flashcore-tile | FileCheck --check-prefix=SPLIT %s
-// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
+// RUN: flashcore-opt %s -flashcore-configure -flashcore-decompose -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-configure=key-splits=2 -flashcore-decompose -flashcore-tile | FileCheck --check-prefix=SPLIT %s
+// RUN: flashcore-opt %s -pass-pipeline='builtin.module(flashcore-configure,flashcore-decompose,flashcore-tile,gpu.module(gpu.func(flashcore-online-softmax)))' \
 // RUN:   | FileCheck --check-prefix=SOFTMAX %s
 
 !t = memref<4x8x4096x64xf16>

@@ -1,7 +1,7 @@
 // Keys that are split at multiples of split_keys, however many there are and
 // whichever of them a block sees.
 
-// RUN: flashcore-opt %s -flashcore-tile -flashcore-simplify-kernel -split-input-file | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile -flashcore-simplify-kernel -split-input-file | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 16, block_n = 32,
   num_warps = 1, num_stages = 2, query = registers,
@@ -29,7 +29,7 @@ func.func @known_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK:       gpu.module @attention_f16_d64_causal
 // CHECK-SAME:    grid = "{{.+}} * 3"
-// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 24"}
+// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 768"}, {bytes = "seqlen_q * heads_q * batch * 12"}
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (2, 3, 1, 3)
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[ID]]#3]
@@ -120,7 +120,7 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "{{.+}} * batch * (seqlen_k ceildiv 128)"
-// CHECK-SAME:    workspace = [{bytes = "{{.+}} * (seqlen_k ceildiv 128) * 8"}
+// CHECK-SAME:    workspace = [{bytes = "{{.+}} * (seqlen_k ceildiv 128) * 256"}, {bytes = "{{.+}} * (seqlen_k ceildiv 128) * 4"}
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK:         %[[PARTS:.+]] = affine.apply #[[$PARTS]]()
 // CHECK:         affine.delinearize_index %{{.+}} into (%{{.+}}, 4, 1, %[[PARTS]])
@@ -162,7 +162,7 @@ func.func @small_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<
 !pages = memref<?x3x512x64xf16>
 
 // CHECK:       gpu.module @attention_f16_d64
-// CHECK-SAME:    grid = "{{.+}} * batch * (4 * pages_per_sequence)"
+// CHECK-SAME:    grid = "{{.+}} * batch * (pages_per_sequence * 4)"
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 func.func @large_pages(%q: !qo, %k: !pages, %v: !pages, %o: !qo, %table: memref<2x?xi32>) {
   flashcore.attention ins(%q, %k, %v : !qo, !pages, !pages) page_table(%table : memref<2x?xi32>) outs(%o : !qo)

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -flashcore-tile -split-input-file | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile -split-input-file | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 32, block_n = 32,
   num_warps = 6, num_stages = 2, query = registers,
@@ -85,7 +85,7 @@ func.func @splits_share_a_query_tile(%q: !qo, %k: !kv, %v: !kv, %o: !qo,
 
 // CHECK:       gpu.module @attention_f16_d64
 // CHECK-SAME:    grid = "(seqlen_q ceildiv 16) * heads_q * batch * 4"
-// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 32"}, {bytes = "seqlen_q * heads_q * batch * 1024"}]
+// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * 1024"}, {bytes = "seqlen_q * heads_q * batch * 16"}, {bytes = "seqlen_q * heads_q * batch * 16"}]
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK-SAME:    %[[BASE:[^:]+]]: memref<f32> {llvm.align = 16 : i32, llvm.noalias}) kernel
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "v"}, {kind = "pointer", tensor = "workspace"}]
@@ -268,7 +268,7 @@ func.func @rows_begin_at_odd_elements(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 
 // CHECK:       gpu.module @attention_f16_d5
 // CHECK-SAME:    alignment = 2 : i64, axes = ["batch", "heads_q", "seqlen_q", "head_dim"]
-// CHECK-SAME:    workspace = [{bytes = "{{.+}} * 16"}, {bytes = "{{.+}} * 128"}]
+// CHECK-SAME:    workspace = [{bytes = "{{.+}} * 128"}, {bytes = "{{.+}} * 8"}, {bytes = "{{.+}} * 8"}]
 // CHECK-LABEL: gpu.func @attention_f16_d5(
 // CHECK-SAME:    memref<f16> {llvm.align = 2 : i32, llvm.noalias, llvm.readonly},
 // CHECK:         outs(%{{.+}} : memref<1x1x16x16xf32,

@@ -2,11 +2,11 @@
 // and features of other kernels for the same chip, which stay as they are.
 
 // RUN: split-file %s %t
-// RUN: flashcore-opt %t/alone.mlir -flashcore-configure=chip=sm_86 -flashcore-tile \
+// RUN: flashcore-opt %t/alone.mlir -flashcore-configure=chip=sm_86 -flashcore-decompose -flashcore-tile \
 // RUN:   | FileCheck %s --check-prefix=ALONE
-// RUN: flashcore-opt %t/beside.mlir -flashcore-configure -flashcore-tile \
+// RUN: flashcore-opt %t/beside.mlir -flashcore-configure -flashcore-decompose -flashcore-tile \
 // RUN:   | FileCheck %s --check-prefix=BESIDE
-// RUN: flashcore-opt %t/beside.mlir -flashcore-configure=chip=sm_80 -flashcore-tile \
+// RUN: flashcore-opt %t/beside.mlir -flashcore-configure=chip=sm_80 -flashcore-decompose -flashcore-tile \
 // RUN:   | FileCheck %s --check-prefix=OTHER
 
 // ALONE: gpu.module @attention_f16_d64 [#nvvm.target<O = 3, chip = "sm_86", features = "+ptx80">]

@@ -1,8 +1,8 @@
 // With softmax unfused there are three kernels: tiles that write masked scores
 // to the workspace, a softmax of rows, and tiles of P V.
 
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure='softmax=unfused block-m=64 chip=sm_89' -flashcore-tile | FileCheck %s
-// RUN: flashcore-opt %s -split-input-file -flashcore-configure=chip=sm_89 -flashcore-tile | FileCheck --check-prefix=ONLINE %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure='softmax=unfused block-m=64 chip=sm_89' -flashcore-decompose -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-configure=chip=sm_89 -flashcore-decompose -flashcore-tile | FileCheck --check-prefix=ONLINE %s
 
 !q = memref<2x8x100x64xf16>
 !k = memref<2x2x300x64xf16>
@@ -35,7 +35,7 @@
 // CHECK-SAME:    grid = "(seqlen_q ceildiv 4) * heads_q * batch"
 // CHECK-SAME:    grid = "(seqlen_q ceildiv 64) * heads_q * batch"
 // CHECK-SAME:    tensors =
-// CHECK-SAME:    workspace = [{bytes = "seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 256"}, {bytes = "seqlen_q * heads_q * batch * (seqlen_k ceildiv 64) * 128"}]
+// CHECK-SAME:    workspace = [{bytes = "(seqlen_k ceildiv 64) * seqlen_q * heads_q * batch * 256"}, {bytes = "(seqlen_k ceildiv 64) * seqlen_q * heads_q * batch * 128"}]
 // CHECK-LABEL: gpu.func @attention_f16_d64_causal(
 // CHECK-SAME:    arguments = [{kind = "pointer", tensor = "q"}, {kind = "pointer", tensor = "k"}, {kind = "pointer", tensor = "workspace"}]
 // CHECK-SAME:    shared_memory = 36864 : i64
@@ -117,7 +117,7 @@ func.func @closed(%q: !q, %k: !k, %o: !q, %lse: memref<2x8x100xf32>, %sink: memr
 
 !t = memref<?x4x?x64xf16>
 
-// CHECK:       #[[$COUNT:.+]] = affine_map<()[s0, s1, s2] -> (((s0 * s2) * (s1 ceildiv 64)) * 1536)>
+// CHECK:       #[[$COUNT:.+]] = affine_map<()[s0, s1, s2] -> ((((s2 ceildiv 64) * s0) * s1) * 1536)>
 // CHECK-LABEL: func.func @open(
 // ONLINE-LABEL: func.func @open(
 // CHECK:         %[[COUNT:.+]] = affine.apply #[[$COUNT]]()

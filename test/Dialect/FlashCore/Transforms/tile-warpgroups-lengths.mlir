@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -split-input-file -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -split-input-file -flashcore-decompose -flashcore-tile | FileCheck %s
 
 // Of tensors in which sequences end there are maps with a ragged axis, beside
 // the plain ones; results need no others.

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -flashcore-tile | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile | FileCheck %s
 
 // One more warpgroup than those that multiply, a loop over these, and a tensor
 // map for each tensor that is copied by boxes: 64 rows of Q, 128 of K and V.

@@ -1,4 +1,4 @@
-// RUN: flashcore-opt %s -flashcore-tile -split-input-file | FileCheck %s
+// RUN: flashcore-opt %s -flashcore-decompose -flashcore-tile -split-input-file | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 32,
   num_warps = 2, num_stages = 2, query = registers,

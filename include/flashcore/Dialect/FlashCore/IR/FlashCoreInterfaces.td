@@ -63,6 +63,21 @@ def FlashCore_HostOpInterface : OpInterface<"HostOpInterface"> {
   ];
 }
 
+def FlashCore_ProgramKernelInterface
+    : OpInterface<"ProgramKernelInterface"> {
+  let cppNamespace = "::mlir::flashcore";
+  let description = [{
+    A kernel in the program of an attention, and what of the workspace it has.
+    Kernels run one after another.
+  }];
+  let methods = [
+    InterfaceMethod<"What kernels before it have left.",
+      "::mlir::OperandRange", "getReads">,
+    InterfaceMethod<"What it leaves for kernels behind it.",
+      "::mlir::OperandRange", "getWrites">,
+  ];
+}
+
 def FlashCore_TileOpInterface
     : OpInterface<"TileOpInterface", [FlashCore_ScoreOpInterface]> {
   let cppNamespace = "::mlir::flashcore";

@@ -7,6 +7,7 @@
 #ifndef FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
 #define FLASHCORE_DIALECT_FLASHCORE_IR_FLASHCOREOPS_TD
 
+include "flashcore/Dialect/FlashCore/IR/FlashCoreProgramOps.td"
 include "flashcore/Dialect/FlashCore/IR/FlashCoreTileOps.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
@@ -25,7 +26,7 @@ def FlashCore_Half4D : FlashCore_Shaped<4, "f16 or bf16">;
 def FlashCore_Output4D : FlashCore_Shaped<4, "f16, bf16 or f32">;
 
 def FlashCore_AttentionOp : FlashCore_Op<"attention", [
-    AttrSizedOperandSegments, SingleBlock,
+    AttrSizedOperandSegments, SingleBlock, NoTerminator,
     DestinationStyleOpInterface, FlashCore_ScoreOpInterface,
     DeclareOpInterfaceMethods<FlashCore_HostOpInterface>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
@@ -137,6 +138,9 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
                          has no column
 
       Keys from `seqused_k` on are 0 up to the mask, and hidden behind it.
+    * `program` region: the kernels that compute all of this, one after another,
+      and what they leave one another. It changes nothing of what is said here;
+      flashcore-decompose writes it, and flashcore-tile makes kernels of it.
     * Empty row: a query that sees no key gets O = 0 and LSE = -inf (without
       sink), never NaN.
     * Rows of query, key, value and output move 16 bytes at a time where head_dim
@@ -227,7 +231,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
             [stage(scaled|capped|changed|masked|probabilities)]
             [style(interleaved|half)]
             [score region] [mask region]
-            [attributes] [-> types of the results, for tensors]
+            [attributes] [program region] [-> types of the results, for tensors]
 
     Example:
 
@@ -272,7 +276,8 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
       OptionalAttr<DenseI64ArrayAttr>:$block_size,
       OptionalAttr<FlashCore_ScoresStage>:$stage,
       OptionalAttr<FlashCore_RotaryStyle>:$style);
-  let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region);
+  let regions = (region AnyRegion:$score_region, AnyRegion:$mask_region,
+                        VariadicRegion<AnyRegion>:$programs);
   let results = (outs Variadic<AnyRankedTensor>:$results);
 
   let builders = [
@@ -317,6 +322,10 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
     }
     ::mlir::Region *findMaskRegion() {
       return getMaskRegion().empty() ? nullptr : &getMaskRegion();
+    }
+    /// The kernels of flashcore-decompose; null in front of it.
+    ::mlir::Region *findProgram() {
+      return getPrograms().empty() ? nullptr : &getPrograms().front();
     }
     bool hasBlockLists() { return static_cast<bool>(getBlockCounts()); }
     std::optional<int64_t> getKnownQueries() {

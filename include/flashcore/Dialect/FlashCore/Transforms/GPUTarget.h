@@ -36,9 +36,11 @@ bool isGlobalMemory(Attribute space);
 /// whatever the space of a tensor is called on the host.
 void castToDefaultSpace(Operation *op);
 
+/// Reports an op on tensors.
+LogicalResult checkIsOnMemrefs(Operation *op);
+
 /// Whether `op` can become a launch of `module`: it is on memrefs and stands in
-/// the host code of that module. Reports what is wrong of `what`, such as "a
-/// merge".
+/// the host code of that module. Reports what is wrong.
 LogicalResult checkIsOnHost(Operation *op, ModuleOp module);
 
 /// `loc` without debug information, which says of which host function an op is

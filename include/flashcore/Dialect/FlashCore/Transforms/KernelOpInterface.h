@@ -24,6 +24,8 @@
 
 namespace mlir::flashcore {
 
+class AttentionSignature;
+
 /// One kernel of a program.
 struct Kernel {
   /// What stands behind the program's name in the kernel's. The kernel that the

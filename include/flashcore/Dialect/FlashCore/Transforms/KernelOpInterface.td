@@ -35,4 +35,20 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
   ];
 }
 
+def AttentionKernelOpInterface : OpInterface<"AttentionKernelOpInterface"> {
+  let cppNamespace = "::mlir::flashcore";
+  let description = [{
+    A kernel in the program of an attention (ProgramKernelInterface), and how it
+    is built. Models are attached as those of the KernelOpInterface are, each in
+    the file of its kernel.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The kernel, of an attention with this signature, which outlives it.
+      }],
+      "::mlir::flashcore::Kernel", "getKernel",
+      (ins "const ::mlir::flashcore::AttentionSignature &":$signature)>,
+  ];
+}
+
 #endif // FLASHCORE_DIALECT_FLASHCORE_TRANSFORMS_KERNELOPINTERFACE_TD

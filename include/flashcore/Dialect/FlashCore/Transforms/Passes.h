@@ -57,6 +57,7 @@ struct ConfigurePassOptions {
 std::unique_ptr<Pass> createConfigurePass();
 std::unique_ptr<Pass> createConfigurePass(ConfigurePassOptions options);
 
+#define GEN_PASS_DECL_DECOMPOSEPASS
 #define GEN_PASS_DECL_TILEPASS
 #define GEN_PASS_DECL_ONLINESOFTMAXPASS
 #define GEN_PASS_REGISTRATION

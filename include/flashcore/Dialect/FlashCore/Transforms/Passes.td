@@ -67,12 +67,45 @@ def ConfigurePass : Pass<"flashcore-configure"> {
   let dependentDialects = ["::mlir::fcgpu::FCGPUDialect"];
 }
 
+def DecomposePass : Pass<"flashcore-decompose"> {
+  let summary = "Say which kernels each attention is";
+  let description = [{
+    The end of phase 1. Precondition: attentions are on memrefs and carry what
+    flashcore-configure leaves on them. Postcondition: each has a `program`
+    region, of its kernels in the order in which they run, and of the values that
+    they leave one another in the workspace, which say who writes and who reads
+    them. With a schedule for few queries there is an `scf.if`.
+
+    An op that has a program keeps it. Its clauses and its meaning stay what they
+    were: kernels have them, too.
+
+    ```mlir
+    flashcore.attention ins(...) append(...) rotary(...) outs(...)
+        {fcgpu.schedule = #fcgpu.schedule<..., key_splits = 4>}
+    // becomes
+    flashcore.attention ins(...) append(...) rotary(...) outs(...)
+        {fcgpu.schedule = #fcgpu.schedule<..., key_splits = 4>} program {
+      %q = flashcore.workspace turned_query : memref<1x8x1x64xf16>
+      %o = flashcore.workspace partial_outputs : memref<4x1x8x1x64xf32>
+      %l = flashcore.workspace partial_lses : memref<4x1x8x1xf32>
+      %r = flashcore.workspace partial_lse_rests : memref<4x1x8x1xf32>
+      flashcore.append_kernel writes(%q : ...)
+      flashcore.attention_kernel reads(%q : ...) writes(%o, %l, %r : ...)
+      flashcore.merge_kernel reads(%o, %l, %r : ...)
+    }
+    ```
+  }];
+  let statistics = [Statistic<"numKernels", "num-kernels", "Kernels listed">];
+  let dependentDialects = ["::mlir::fcgpu::FCGPUDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def TilePass : Pass<"flashcore-tile", "::mlir::ModuleOp"> {
   let summary = "Turn each attention and each merge into kernels";
   let description = [{
     Phase 2. Precondition: every op with the KernelOpInterface is on memrefs and
-    carries what flashcore-configure leaves on it: `fcgpu.schedule` on attentions,
-    `fcgpu.chip` on others. Postcondition: none is left outside a `gpu.func`; each
+    carries what flashcore-configure and flashcore-decompose leave on it:
+    `fcgpu.schedule` and a program on attentions, `fcgpu.chip` on others. Postcondition: none is left outside a `gpu.func`; each
     became `gpu.launch_func`s of its kernels, which equal ops share.
 
     The main kernel of an attention is an `scf.forall` over the warps of a block

@@ -72,6 +72,9 @@ public:
 
   /// The number, if no size changes it.
   std::optional<int64_t> getNumber() const;
+  /// The number, if sizes are known that make it one.
+  std::optional<int64_t>
+  evaluate(function_ref<std::optional<int64_t>(Dim)> getExtent) const;
 
   /// Makes what computes it, of sizes that `getSize` knows.
   OpFoldResult build(ImplicitLocOpBuilder &b,
