@@ -7,19 +7,15 @@ no use where other work runs. --write puts the table into docs/performance.md;
 """
 import argparse
 import datetime
-import importlib.util
 import pathlib
 import re
 import subprocess
 import sys
 
+import kernel_grids
 import marked_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SPEC = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
-make_bundles = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(make_bundles)
-
 PAGE = ROOT / "docs/performance.md"
 
 # The lines of --timing by column of the table; the rest goes to "other".
@@ -31,18 +27,18 @@ def kernels():
     """Name and MLIR of each row."""
     reference = (1, 8, 8, 512, 512)
     for mask in ("none", "bottom_right"):
-        yield f"reference shape{', causal' if mask != 'none' else ''}", make_bundles.attention("f16", 64, mask, reference)
+        yield f"reference shape{', causal' if mask != 'none' else ''}", kernel_grids.attention("f16", 64, mask, reference)
     for d in (64, 128, 256):
         large = (4, 2048 // d, 2048 // d, 4096, 4096)
-        yield f"D {d}", make_bundles.attention("f16", d, "none", large)
-        yield f"D {d}, causal", make_bundles.attention("f16", d, "bottom_right", large)
-        yield f"D {d}, causal, sizes at run time", make_bundles.attention("f16", d, "bottom_right")
-    yield "decoding, D 128", make_bundles.attention("f16", 128, "none", (1, 32, 8, 1, 8192))
+        yield f"D {d}", kernel_grids.attention("f16", d, "none", large)
+        yield f"D {d}, causal", kernel_grids.attention("f16", d, "bottom_right", large)
+        yield f"D {d}, causal, sizes at run time", kernel_grids.attention("f16", d, "bottom_right")
+    yield "decoding, D 128", kernel_grids.attention("f16", 128, "none", (1, 32, 8, 1, 8192))
 
 
 def measure(compiler, source):
     """The time in ms of each column, and the total, of one call."""
-    named, text = make_bundles.source_arguments(source)
+    named, text = kernel_grids.source_arguments(source)
     command = [*compiler, *named, "--emit=cubin", "-o", "/dev/null", "--timing"]
     result = subprocess.run(command, input=text, text=True, capture_output=True)
     if result.returncode:

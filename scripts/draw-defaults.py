@@ -12,7 +12,6 @@ Exits with 1 if a kernel spills more than 32 bytes a thread, or takes longer tha
 import argparse
 import concurrent.futures
 import datetime
-import importlib.util
 import json
 import os
 import pathlib
@@ -23,28 +22,18 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# The package's reader of bundles, which needs no build of the package.
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "python/flashcore")]
+import compiler_lists
+import marked_blocks
+from bundle import Bundle, chip_number
+from drawn_attentions import Configuration
+
 PAGE = ROOT / "docs/performance.md"
 REFERENCE = "shape=1.8.8.512.512"
 # Bytes a thread, stored and loaded: a few values around the loop cost less than what has them stay out of
 # registers gains (docs/performance-notebook.md, 28 November 2026).
 FEW_SPILLS = 32
-
-
-def load_script(name):
-    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), ROOT / f"scripts/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
-
-
-# The package's reader of bundles, which needs no build of the package.
-sys.path.append(str(ROOT / "python/flashcore"))
-
-from bundle import Bundle, chip_number
-
-fuzz = load_script("fuzz-configurations")
-marked_blocks = load_script("marked_blocks")
 
 
 def draw_sizes(rng):
@@ -77,7 +66,7 @@ def draw(rng):
     if rng.random() < 0.3:
         axes = rng.choice(["bhqk", "1hqk", "b11k", "11qk", "1h1k", "b1qk"])
         bias = (rng.choice([dtype, "f32"]), axes)
-    return fuzz.Configuration(dtype, head_dim, head_dim_v, shape, layout, rng.choice(["none", "bottom_right", "bottom_right", "top_left"]),
+    return Configuration(dtype, head_dim, head_dim_v, shape, layout, rng.choice(["none", "bottom_right", "bottom_right", "top_left"]),
                               *window, rng.choice([None, None, 30.0]), None, bias, rng.random() < 0.7)
 
 
@@ -85,7 +74,7 @@ def compile_one(compiler, chip, spec):
     """Seconds of the processor and bytes that the kernels of `spec` spill."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = pathlib.Path(folder) / "kernel.fcb"
-        words = fuzz.Configuration.parse(spec).words()
+        words = Configuration.parse(spec).words()
         command = [*compiler, f"--shape={words}", "--emit=bundle", f"--chip={chip}", "-o", str(bundle)]
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
@@ -149,7 +138,7 @@ def main():
     if args.one and args.write:
         parser.error("--write takes a whole draw, not --one")
     specs = [args.one] if args.one else [draw(rng).spec() for _ in range(args.count)]
-    known = fuzz.compiler_lists.list_chips(args.compiler)
+    known = compiler_lists.list_chips(args.compiler)
     if args.chip not in (*known, "any"):
         parser.error(f"expects --chip to be any, {', '.join(known[:-1])} or {known[-1]}, but got '{args.chip}'")
     # Kernels of older ones may spill, and say so; nor does every ptxas know those.

@@ -1,4 +1,4 @@
-"""Runs on inputs far from normal ones, for every schedule: lists of scripts/make-bundles.py.
+"""Runs on inputs far from normal ones, for every schedule: lists of scripts/kernel_grids.py.
 
 Finite masks, infinities, sinks, and large scores whose maxima rise and fall from tile to tile and from part to part, for each form of the
 softmax, of the loop and of the grid, and for each generation of chips.

@@ -2,7 +2,7 @@
 """Says which kernels a change of the compiler changes: hashes of their PTX.
 
 Of every kernel of the emulator's grid and of the grid for warpgroups
-(scripts/make-bundles.py) it takes the PTX, without comments, and writes or checks
+(scripts/kernel_grids.py) it takes the PTX, without comments, and writes or checks
 FILE, a line a kernel: the first 16 digits of its SHA-256 and its name. A change that
 is meant to leave kernels alone is checked against the list of the commit before it:
 
@@ -13,30 +13,24 @@ is meant to leave kernels alone is checked against the list of the commit before
 """
 import argparse
 import hashlib
-import importlib.util
 import pathlib
 import re
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import kernel_grids
+
 GRIDS = ["emulate", "warpgroups"]
 COMMENT = re.compile(r"//.*")
 
 
-def load_bundles():
-    spec = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def hashes(compiler, folder):
     """{name of a kernel's bundle: hash}"""
-    make_bundles = load_bundles()
-    bundles = make_bundles.Bundles(folder, compiler, ["--no-cubin"])
+    bundles = kernel_grids.Bundles(folder, compiler, ["--no-cubin"])
     for grid in GRIDS:
-        bundles.compile(make_bundles.GRIDS[grid](bundles))
+        bundles.compile(kernel_grids.GRIDS[grid](bundles))
     found = {}
     for bundle in sorted(bundles.made):
         text = "".join(COMMENT.sub("", path.read_text()) for path in sorted((folder / bundle).glob("*.ptx")))

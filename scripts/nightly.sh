@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 minutes=10
 export FLASHCORE_TEST_TURN=all # what CI tests in turns is whole here
 chosen=()
-steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-opt fuzz-emulator site torch models container old-root aarch64 asan)
+steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-programs fuzz-opt fuzz-emulator site torch models container old-root aarch64 asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -51,6 +51,9 @@ defaults() { # 500 attentions drawn at random: no default spills more than a few
 }
 fuzz-configurations() { # random attentions, schedules and runs against the reference
   python3 scripts/fuzz-configurations.py --minutes="$minutes"
+}
+fuzz-programs() { # random functions of several ops against the reference
+  python3 scripts/fuzz-programs.py --minutes="$minutes"
 }
 fuzz-opt() { # changed IR and bytecode through random passes
   python3 scripts/fuzz-opt.py --minutes="$minutes"

@@ -7,12 +7,11 @@ usage: support-table.py [--check] FLASHCORE_OPT FLASHCORE_COMPILE
 Every row is a probe: an attention that uses the feature is given to the
 verifier (flashcore-opt) and to the compiler, which says of some chips that
 registers spill. Each operand of the compiler's table has a row. The last two columns count the
-kernels that use it in the grids of scripts/make-bundles.py. --check compares
+kernels that use it in the grids of scripts/kernel_grids.py. --check compares
 with the files instead of writing them.
 """
 import argparse
 import concurrent.futures
-import importlib.util
 import os
 import pathlib
 import re
@@ -21,6 +20,7 @@ import sys
 import tempfile
 
 import compiler_lists
+import kernel_grids
 import marked_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -28,15 +28,8 @@ TABLE = ROOT / "docs/Support.md"
 README = ROOT / "README.md"
 
 
-def load_bundles():
-    spec = importlib.util.spec_from_file_location("make_bundles", ROOT / "scripts/make-bundles.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class Recorder:
-    """Stands in for make-bundles' Bundles: keeps the words or the text of each kernel."""
+    """Stands in for the grids' Bundles: keeps the words or the text of each kernel."""
 
     def __init__(self, compiler):
         self.kernels, self.compiler = {}, compiler
@@ -46,10 +39,10 @@ class Recorder:
         return f"{name}.fcb"
 
 
-def kernels_of(make_bundles, grids, compiler):
+def kernels_of(grids, compiler):
     """The words or the text of the kernels of some grids, and the number of their runs."""
     recorder = Recorder(compiler)
-    runs = [run for grid in grids for run in make_bundles.GRIDS[grid](recorder)]
+    runs = [run for grid in grids for run in kernel_grids.GRIDS[grid](recorder)]
     return list(recorder.kernels.values()), len(runs)
 
 
@@ -163,9 +156,8 @@ def summary(results, chips):
 
 
 def table(results, compiler, chips):
-    make_bundles = load_bundles()
     (emulated, emulated_runs), (on_gpu, gpu_runs) = (
-        kernels_of(make_bundles, grids, compiler) for grids in (["emulate"], ["check", "warpgroups"]))
+        kernels_of(grids, compiler) for grids in (["emulate"], ["check", "warpgroups"]))
     count = lambda kernels, pattern: sum(bool(re.search(pattern, text)) for text in kernels) if pattern else 0
     lines = ["# What works",
              "",

@@ -33,27 +33,19 @@ static std::string str(const std::vector<int64_t> &values) {
 /// The axes from the outermost in memory to the innermost.
 static std::vector<size_t> memoryOrder(const std::vector<std::string> &axes,
                                        Layout layout) {
-  auto rank = [&](size_t axis) {
-    bool isSequence =
-        axes[axis].starts_with("seqlen") || axes[axis] == PageSizeDim;
-    bool isHeads = axes[axis].starts_with("heads");
-    if (axes[axis] == "batch" || axes[axis] == PagesDim)
-      return 0;
-    if (layout == Layout::BSHD && (isSequence || isHeads))
-      return isSequence ? 1 : 2;
-    return isHeads ? 1 : isSequence ? 2 : 3;
-  };
   std::vector<size_t> order(axes.size());
   std::iota(order.begin(), order.end(), size_t(0));
   // The layout is that of q, k, v and o; lse and a bias stay as they are.
   bool hasHeadDim = std::any_of(axes.begin(), axes.end(), [](auto &axis) {
     return axis.starts_with("head_dim");
   });
-  if (!hasHeadDim)
-    return order;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(rank(a), a) < std::pair(rank(b), b);
+  auto heads = std::find_if(axes.begin(), axes.end(), [](auto &axis) {
+    return axis.starts_with("heads");
   });
+  // Rows stand behind heads, whatever a program calls their number.
+  auto axis = static_cast<size_t>(heads - axes.begin());
+  if (layout == Layout::BSHD && hasHeadDim && axis + 1 < axes.size())
+    std::swap(order[axis], order[axis + 1]);
   return order;
 }
 

@@ -72,6 +72,23 @@ TEST(MergeTest, isLoadedAndPlanned) {
   EXPECT_EQ((*problem->grid(bundle.kernels[0], 1))[0], 6);
 }
 
+/// Parts lie one behind another, whatever the order of heads and rows is.
+TEST(MergeTest, partsAreTheOutermostAxis) {
+  Bundle bundle = loadTestBundle(mergeManifest());
+  for (bool isBshd : {false, true}) {
+    ProblemRequest wanted = request();
+    wanted.layout = isBshd ? Layout::BSHD : Layout::BHSD;
+    StatusOr<Problem> problem = Problem::create(bundle, wanted);
+    ASSERT_EQ(text(problem), "");
+    std::vector<int64_t> strides =
+        isBshd ? std::vector<int64_t>{96, 96, 16, 32, 1}
+               : std::vector<int64_t>{96, 96, 48, 16, 1};
+    EXPECT_EQ(problem->findTensor("outputs")->strides, strides);
+    EXPECT_EQ(problem->findTensor("lses")->strides,
+              (std::vector<int64_t>{6, 6, 3, 1}));
+  }
+}
+
 TEST(MergeTest, refusesWhatIsNone) {
   EXPECT_EQ(refusal("/ops/0/attributes/softcap", 3),
             "manifest.json: expects no key 'ops[0].attributes.softcap', which "

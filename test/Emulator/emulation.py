@@ -1,7 +1,6 @@
 """Compiles kernels and runs them with flashcore-emu, as their bundles say."""
 
 import dataclasses
-import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -16,16 +15,8 @@ from bundle import Bundle, TensorMap
 MULTIPROCESSORS = 2
 
 
-def _load_generators():
-    """The generator of words of scripts/make-bundles.py, and what it may have."""
-    path = _ROOT / "scripts/make-bundles.py"
-    spec = importlib.util.spec_from_file_location("make_bundles", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.attention, module.may_have_lse, module.source_arguments
-
-
-attention, may_have_lse, source_arguments = _load_generators()
+sys.path.insert(0, str(_ROOT / "benchmarks"))
+from flashcore_benchmarks.mlir import attention, may_have_lse, source_arguments
 
 
 @dataclasses.dataclass

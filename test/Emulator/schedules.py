@@ -17,6 +17,8 @@ import pathlib
 import sys
 
 import emulation
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import shares
 
 MODES = {

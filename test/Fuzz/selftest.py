@@ -20,35 +20,40 @@ def load(name):
     return module
 
 
+sys.path.insert(0, str(SCRIPTS))
+import compiler_lists
+import drawn_attentions
+
 fuzz = load("fuzz-configurations")
 opt = load("fuzz-opt")
+programs = load("fuzz-programs")
 # The compiler is the one argument.
 COMPILER = sys.argv.pop(1)
-CHIPS = fuzz.compiler_lists.list_chips(COMPILER)
-FIELDS = fuzz.compiler_lists.list_schedule_fields(COMPILER)
-SCHEDULE = fuzz.schedule_values(FIELDS)
-DRAWN = [fuzz.Generator(1, index, CHIPS, SCHEDULE).draw() for index in range(1500)]
+CHIPS = compiler_lists.list_chips(COMPILER)
+FIELDS = compiler_lists.list_schedule_fields(COMPILER)
+SCHEDULE = drawn_attentions.schedule_values(FIELDS)
+DRAWN = [drawn_attentions.Generator(1, index, CHIPS, SCHEDULE).draw() for index in range(1500)]
 
 
 class GeneratorTest(unittest.TestCase):
     def test_is_deterministic(self):
         for index in (0, 7, 1499):
-            self.assertEqual(fuzz.Generator(1, index, CHIPS, SCHEDULE).draw(), DRAWN[index])
-        self.assertNotEqual(fuzz.Generator(2, 7, CHIPS, SCHEDULE).draw(), DRAWN[7])
+            self.assertEqual(drawn_attentions.Generator(1, index, CHIPS, SCHEDULE).draw(), DRAWN[index])
+        self.assertNotEqual(drawn_attentions.Generator(2, 7, CHIPS, SCHEDULE).draw(), DRAWN[7])
 
     def test_a_field_without_values_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "has none of num_spins$"):
-            fuzz.schedule_values(FIELDS | {"num_spins": (), "spin": ("left", "right")})
-        self.assertEqual(fuzz.schedule_values({"spin": ("left", "right")}), {"spin": (["left", "right"], ["other"])})
+            drawn_attentions.schedule_values(FIELDS | {"num_spins": (), "spin": ("left", "right")})
+        self.assertEqual(drawn_attentions.schedule_values({"spin": ("left", "right")}), {"spin": (["left", "right"], ["other"])})
 
     def test_names_no_field_that_is_not_there(self):
-        self.assertEqual(set(fuzz.NUMBERS), {name for name, words in FIELDS.items() if not words})
-        for name, likely in fuzz.LIKELY.items():
+        self.assertEqual(set(drawn_attentions.NUMBERS), {name for name, words in FIELDS.items() if not words})
+        for name, likely in drawn_attentions.LIKELY.items():
             self.assertLessEqual(set(likely), set(FIELDS[name]), name)
 
     def test_spec_round_trips(self):
         for configuration in DRAWN:
-            self.assertEqual(fuzz.Configuration.parse(configuration.spec()), configuration)
+            self.assertEqual(drawn_attentions.Configuration.parse(configuration.spec()), configuration)
 
     def test_draws_every_value(self):
         expected = {
@@ -57,7 +62,7 @@ class GeneratorTest(unittest.TestCase):
         }
         for field, values in expected.items():
             self.assertEqual({getattr(c, field) for c in DRAWN}, values)
-        self.assertLessEqual(set(fuzz.HEAD_DIMS[7::8]), {c.head_dim for c in DRAWN})
+        self.assertLessEqual(set(drawn_attentions.HEAD_DIMS[7::8]), {c.head_dim for c in DRAWN})
         self.assertEqual({c.head_dim % 8 for c in DRAWN}, set(range(8)))
         self.assertEqual({c.gap for c in DRAWN if c.layout == "apart"}, set(range(1, 13)))
         self.assertEqual(len({c.bias[1] for c in DRAWN if c.bias}), 16)
@@ -73,7 +78,7 @@ class GeneratorTest(unittest.TestCase):
     def test_draws_every_operand(self):
         # One of each combination of operands' words is enough.
         drawn = {tuple(re.findall(r"(?:^| )([a-z_]+)(?:=|(?= |$))", words)): words for words in (c.words() for c in DRAWN if c.must_compile())}
-        texts, missing = [], set(fuzz.compiler_lists.list_clauses(COMPILER))
+        texts, missing = [], set(compiler_lists.list_clauses(COMPILER))
         for names, words in drawn.items():
             if not set(names) <= {name for other, _ in texts for name in other}:
                 texts.append((names, subprocess.run([COMPILER, f"--shape={words}", "--emit=input"], text=True, capture_output=True, check=True).stdout))
@@ -129,22 +134,22 @@ class GeneratorTest(unittest.TestCase):
                     self.assertEqual((run.sizes[1], run.sizes[3]), (run.sizes[2], run.sizes[4]))
 
     def test_says_what_must_compile(self):
-        self.assertTrue(fuzz.Configuration(options=("--chip=sm_80",)).must_compile())
+        self.assertTrue(drawn_attentions.Configuration(options=("--chip=sm_80",)).must_compile())
         for other in ({"head_dim": 264}, {"window_left": -1}, {"scale": 0.0}, {"softcap": 1e-42}, {"options": ("--block-m=64",)},
                       {"options": ("--chip=sm_60",)}, {"shape": (1, 3, 2, 8, 8)}):
-            self.assertFalse(fuzz.Configuration(**other).must_compile(), other)
+            self.assertFalse(drawn_attentions.Configuration(**other).must_compile(), other)
 
     def test_writes_the_attention(self):
-        text = fuzz.Configuration(layout="dynamic", causal="top_left", window_left=3, scale=0.5, bias=("f32", "1h1k"), lse=False).words()
+        text = drawn_attentions.Configuration(layout="dynamic", causal="top_left", window_left=3, scale=0.5, bias=("f32", "1h1k"), lse=False).words()
         for part in ("strided", "causal=top_left", "window=3,inf", "scale=5.0", "bias=1h1k:f32"):
             self.assertIn(part, text)
         self.assertNotIn("lse", text)
-        packed = fuzz.Configuration(shape=(2, 3, 3, 10, 10), layout="packed").words()
+        packed = drawn_attentions.Configuration(shape=(2, 3, 3, 10, 10), layout="packed").words()
         self.assertIn("strided<[5760, 64, 576, 1], offset: 192>", packed)
 
     def test_refuses_an_unknown_field(self):
         with self.assertRaisesRegex(ValueError, "but got 'sead'"):
-            fuzz.Configuration.parse("sead=3")
+            drawn_attentions.Configuration.parse("sead=3")
 
 
 class VerdictTest(unittest.TestCase):
@@ -165,7 +170,7 @@ class VerdictTest(unittest.TestCase):
         """What is wrong, by the kind that check() raises; None where nothing is."""
         fuzzer = fuzz.Fuzzer(self.tool("compiler", compiler), self.tool("runner", runner), "emulator", self.folder)
         try:
-            fuzzer.check(fuzz.Configuration(runs=(fuzz.Run((1, 1, 1, 3, 3), seed=5),), **fields))
+            fuzzer.check(drawn_attentions.Configuration(runs=(drawn_attentions.Run((1, 1, 1, 3, 3), seed=5),), **fields))
         except fuzz.Problem as problem:
             return problem.kind
         self.counts = fuzzer.counts
@@ -197,6 +202,38 @@ class VerdictTest(unittest.TestCase):
         self.assertEqual(self.kind("", self.runner("{'result': 'FAIL'}")), "comparison")
         self.assertIsNone(self.kind("", self.runner("{'result': 'FAIL' if entry['seed'] == 5 else 'PASS'}")))
         self.assertEqual(self.counts["failed once, then passed"], 1)
+
+
+class ProgramsTest(unittest.TestCase):
+    DRAWN = [programs.Generator(1, index, CHIPS) for index in range(400)]
+
+    def test_is_deterministic(self):
+        for index in (0, 7, 399):
+            self.assertEqual(programs.Generator(1, index, CHIPS).program.text(), self.DRAWN[index].program.text())
+        self.assertNotEqual(programs.Generator(2, 7, CHIPS).program.text(), self.DRAWN[7].program.text())
+
+    def test_draws_every_op_and_what_stands_between(self):
+        # Asked of the compiler: what an op of its own may be.
+        text = "".join(drawn.program.text() for drawn in self.DRAWN)
+        for op in ("attention", "append", "merge", "delta"):
+            self.assertIn(f"flashcore.{op} ", text)
+        for word in ("memref.alloc()", "memref.alloc(%", "memref.subview", "memref.dim", "rotary(", "turned(", "seqused_k(", "sink(", "alibi(", "head_scale("):
+            self.assertIn(word, text)
+
+    def test_has_several_ops(self):
+        for drawn in self.DRAWN:
+            self.assertGreaterEqual(len(drawn.program.kinds), 2)
+            self.assertEqual(drawn.program.text().count("flashcore."), len(drawn.program.kinds))
+
+    def test_draws_every_chip_and_open_sizes(self):
+        self.assertEqual({drawn.options[0] for drawn in self.DRAWN}, {f"--chip={chip}" for chip in CHIPS})
+        self.assertEqual({name for drawn in self.DRAWN for name in drawn.program.open}, {"batch", "seqlen_q"})
+        self.assertIn("--few-queries=16", {option for drawn in self.DRAWN for option in drawn.options})
+
+    def test_types(self):
+        self.assertEqual(programs.memref([2, None], "f16"), "memref<2x?xf16>")
+        self.assertEqual(programs.memref([2, 4], "f16", [8, 1]), "memref<2x4xf16, strided<[8, 1]>>")
+        self.assertEqual(programs.memref([2, 4], "f16", [None, 1], None), "memref<2x4xf16, strided<[?, 1], offset: ?>>")
 
 
 STACK = """Stack dump:

@@ -279,14 +279,40 @@ static void keepWorse(ErrorReport &kept, const ErrorReport &other) {
     kept = other;
 }
 
+/// The tensor that a name stands for, which may be that of a view.
+static std::string_view findBase(const Bundle &bundle, std::string_view name) {
+  for (const ViewSpec &view : bundle.views)
+    if (view.name == name)
+      return findBase(bundle, view.base);
+  return name;
+}
+
+/// Whether an op makes scores of what another has rounded.
+static bool hasScoresOfResults(const Bundle &bundle) {
+  std::vector<std::string_view> results;
+  for (const ProgramPart &part : bundle.parts)
+    for (const TensorSpec &operand : part.bundle->tensors)
+      if (operand.role == Role::Output)
+        results.push_back(findBase(bundle, part.tensors.at(operand.name)));
+  for (const ProgramPart &part : bundle.parts)
+    for (std::string_view operand : {operand::Query, operand::Key}) {
+      auto tensor = part.tensors.find(operand);
+      if (tensor != part.tensors.end() &&
+          std::count(results.begin(), results.end(),
+                     findBase(bundle, tensor->second)))
+        return true;
+    }
+  return false;
+}
+
 /// What an output may be off by: LSE as that of one attention, whose functions
-/// of scores are approximate.
+/// of scores are approximate, and whose operands may have been rounded.
 static Tolerance toleranceOf(const Problem &problem, std::string_view field) {
   Tolerance tolerance;
   if (field != operand::Lse)
     return tolerance;
   tolerance.relative = lseTolerance;
-  tolerance.hasYardstick = false;
+  tolerance.hasYardstick = hasScoresOfResults(problem.bundle());
   for (const ProgramPart &part : problem.bundle().parts)
     tolerance.hasYardstick |=
         part.bundle->attention.softcap || part.bundle->attention.score;
