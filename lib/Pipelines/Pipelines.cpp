@@ -52,7 +52,7 @@ llvm::ArrayRef<Phase> mlir::flashcore::getPhases() {
       {5, "schedule: copies ahead, waits and barriers",
        [](OpPassManager &pm, const ConfigurePassOptions &) {
          OpPassManager &kernel = nestKernels(pm);
-         kernel.addPass(createSeparateRolesPass());
+         kernel.addPass(createSpecializeWarpsPass());
          kernel.addPass(createPipelineLoopsPass());
          kernel.addPass(createSimplifyKernelPass());
          kernel.addPass(createStartNextTilePass());

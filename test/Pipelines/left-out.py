@@ -12,7 +12,7 @@ import sys
 NEEDED = {
     "flashcore-online-softmax": True,
     "flashcore-promote-shared": True,
-    "flashcore-separate-roles": True,
+    "flashcore-specialize-warps": True,
     "flashcore-pipeline-loops": False,
     "flashcore-start-next-tile": False,
     "flashcore-hand-over-slots": True,
@@ -24,7 +24,7 @@ NEEDED = {
     "flashcore-distribute": True,
 }
 # A role of its own for copies makes waits of its own; without one there are no roles.
-NOT_FOR = {"sm_90a": "flashcore-insert-barriers", "sm_89": "flashcore-separate-roles", "sm_70": "flashcore-separate-roles"}
+NOT_FOR = {"sm_90a": "flashcore-insert-barriers", "sm_89": "flashcore-specialize-warps", "sm_70": "flashcore-specialize-warps"}
 
 
 def lower(opt, file, chip, without):

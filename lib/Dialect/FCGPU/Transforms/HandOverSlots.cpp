@@ -245,7 +245,7 @@ struct HandOverSlotsPass final
         read.emitOpError("reads a ring that is handed over, but not in place");
       else
         read.emitOpError("reads a tile in place, whose ring no fcgpu.produce "
-                         "fills; run flashcore-separate-roles first");
+                         "fills; run flashcore-specialize-warps first");
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
@@ -294,7 +294,7 @@ struct HandOverSlotsPass final
       if (!llvm::hasSingleElement(programs)) {
         forall.emitOpError("expects one fcgpu.produce beside it, which the "
                            "proof runs it against; run "
-                           "flashcore-separate-roles first");
+                           "flashcore-specialize-warps first");
         return signalPassFailure();
       }
       if (failed(proveHandover(*programs.begin(), forall)))

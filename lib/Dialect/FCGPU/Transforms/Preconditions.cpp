@@ -116,5 +116,5 @@ LogicalResult mlir::fcgpu::checkReached(gpu::GPUFuncOp kernel,
   return kernel.emitOpError("expects an fcgpu.produce for the ")
          << producers
          << " warps of its launch that only fill rings; run "
-            "flashcore-separate-roles first";
+            "flashcore-specialize-warps first";
 }

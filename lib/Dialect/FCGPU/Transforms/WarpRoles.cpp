@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Between flashcore-separate-roles and flashcore-distribute, which gives each
+// Between flashcore-specialize-warps and flashcore-distribute, which gives each
 // warp its side.
 //
 //===----------------------------------------------------------------------===//

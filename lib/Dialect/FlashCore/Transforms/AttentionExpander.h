@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The online softmax: how scores become P and sums is for RowPolicies.h.
-// AttentionDropout.cpp has what of P meets no V, AttentionResult.cpp what is
+// AttentionDropout.cpp has what of P meets no V, AttentionEpilogue.cpp what is
 // written in the end.
 //
 //===----------------------------------------------------------------------===//

@@ -395,7 +395,7 @@ gpu.module @kernels {
     %p = arith.constant dense<0.0> : !half
     %ring = fcgpu.alloc_ring : !ring
     scf.forall (%g) in (2) {
-      // expected-error @below {{'fcgpu.read' op reads a tile in place, whose ring no fcgpu.produce fills; run flashcore-separate-roles first}}
+      // expected-error @below {{'fcgpu.read' op reads a tile in place, whose ring no fcgpu.produce fills; run flashcore-specialize-warps first}}
       %v = fcgpu.read %ring[%c0] {fcgpu.home = #fcgpu.shared} : !ring -> !half
       %o = vector.contract #product %p, %v, %zero : !half, !half into !tile
       %e = arith.negf %o : !tile
@@ -421,7 +421,7 @@ gpu.module @kernels {
     }
     fcgpu.produce {
     }
-    // expected-error @below {{'scf.forall' op expects one fcgpu.produce beside it, which the proof runs it against; run flashcore-separate-roles first}}
+    // expected-error @below {{'scf.forall' op expects one fcgpu.produce beside it, which the proof runs it against; run flashcore-specialize-warps first}}
     scf.forall (%g) in (2) {
     } {mapping = [#gpu.warpgroup<linear_dim_0>]}
     gpu.return

@@ -52,9 +52,11 @@ def PromoteSharedPass : Pass<"flashcore-promote-shared", "::mlir::gpu::GPUFuncOp
                            "::mlir::fcgpu::FCGPUDialect"];
 }
 
-def SeparateRolesPass : Pass<"flashcore-separate-roles", "::mlir::gpu::GPUFuncOp"> {
+def SpecializeWarpsPass : Pass<"flashcore-specialize-warps", "::mlir::gpu::GPUFuncOp"> {
   let summary = "Make the copies of a kernel the program of a warp of its own";
   let description = [{
+    Warp specialization: a producer that copies, and consumers that multiply.
+
     Phase 5. Precondition: flashcore-promote-shared; what is copied depends on
     nothing that the warps compute. Postcondition: where the schedule has warps
     that only fill rings, as those of product `warpgroup` and copies `producer`
@@ -86,7 +88,7 @@ def HandOverSlotsPass : Pass<"flashcore-hand-over-slots", "::mlir::gpu::GPUFuncO
   let summary = "Acquire and release slots, on both sides of each ring";
   let description = [{
     Phase 5. Precondition: copies and reads stand where they will happen
-    (flashcore-separate-roles, flashcore-pipeline-loops, flashcore-start-next-tile);
+    (flashcore-specialize-warps, flashcore-pipeline-loops, flashcore-start-next-tile);
     products that read tiles in place stand in the same block as the reads.
     Postcondition: each copy stands behind an `fcgpu.acquire` of its slot to fill,
     each read behind one of its tile to read, in the same block; the tile is

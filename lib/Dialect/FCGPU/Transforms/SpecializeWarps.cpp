@@ -1,4 +1,5 @@
-//===- SeparateRoles.cpp - Phase 5: a program for each role ---------------===//
+//===- SpecializeWarps.cpp - Phase 5: a program for each role
+//---------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -25,7 +26,7 @@
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
 namespace mlir::fcgpu {
-#define GEN_PASS_DEF_SEPARATEROLESPASS
+#define GEN_PASS_DEF_SPECIALIZEWARPSPASS
 #include "flashcore/Dialect/FCGPU/Transforms/Passes.h.inc"
 } // namespace mlir::fcgpu
 
@@ -180,8 +181,8 @@ void beginLater(scf::ForOp loop) {
   }
 }
 
-struct SeparateRolesPass final
-    : mlir::fcgpu::impl::SeparateRolesPassBase<SeparateRolesPass> {
+struct SpecializeWarpsPass final
+    : mlir::fcgpu::impl::SpecializeWarpsPassBase<SpecializeWarpsPass> {
   void runOnOperation() override {
     if (!isOurKernel(getOperation()))
       return;

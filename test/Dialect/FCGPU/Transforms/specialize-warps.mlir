@@ -1,5 +1,5 @@
 // RUN: flashcore-opt %s -split-input-file -verify-diagnostics \
-// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-separate-roles)))' | FileCheck %s
+// RUN:   -pass-pipeline='builtin.module(gpu.module(gpu.func(flashcore-specialize-warps)))' | FileCheck %s
 
 #schedule = #fcgpu.schedule<chip = "sm_90a", block_m = 128, block_n = 64,
   num_warps = 8, num_stages = 2, query = shared, grid_order = query_fastest,

@@ -1,10 +1,11 @@
-//===- AttentionResult.cpp - What a tile writes in the end --------------===//
+//===- AttentionEpilogue.cpp - What a tile writes in the end
+//-----------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The exchange of warps that divide the keys, O and log-sum-exp.
+// The epilogue: the exchange of warps that divide the keys, O and log-sum-exp.
 //
 //===----------------------------------------------------------------------===//
 
