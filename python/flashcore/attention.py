@@ -186,8 +186,8 @@ def attention(
 
     Raises ValueError and TypeError for arguments that do not fit (for what
     score_mod and mask_mod do, TypeError with file and line), UnsupportedError for
-    what the compiler has no kernel for or a gradient is needed of, NoDeviceError
-    without a GPU, KernelFault for a finding of the emulator, and Error for what
+    what the compiler has no kernel for, GradientError for a gradient that nothing
+    computes (docs/PyTorch.md lists what does), NoDeviceError without a GPU, KernelFault for a finding of the emulator, and Error for what
     else fails.
     """
     if batch_invariant is not False and read("batch_invariant", batch_invariant):
@@ -251,13 +251,14 @@ def attention(
             lambda *arguments: _calls.run(*arguments, *others), (q, k, v, bias, out), stream
         )
     except GradientError:
-        from flashcore.operators import gradients
+        from flashcore.operators import custom, gradients
 
         if out is not None or stream is not None or gradients.on_grad() == "error":
             raise
-        from flashcore.operators import custom
-
-        return custom.fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
+        return custom.attention(
+            q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
+            layout=layout, schedule=schedule, device=device, static=static, is_traced=False,
+        )  # fmt: skip
 
 
 def _run_mods(
@@ -271,7 +272,24 @@ def _run_mods(
     from flashcore import mods
 
     given = {name: array for name, array in beside.items() if array is not None}
-    return mods.run(options, score_mod, mask_mod, given, q, *others)
+    try:
+        return mods.run(options, score_mod, mask_mod, given, q, *others)
+    except GradientError:
+        from flashcore.operators import gradients
+
+        k, v, bias, out, stream = others
+        if out is not None or stream is not None or gradients.on_grad() == "error":
+            raise
+        from flashcore.operators import formula
+        from flashcore.operators.fallback import warn_once
+
+        if formula.clauses_against(options, score_mod, mask_mod, given) is not None:
+            raise
+        names = [name for name in given if name != "rng"]
+        names += [name for name, mod in (("score_mod", score_mod), ("mask_mod", mask_mod)) if mod]
+        names += ["dropout_p"] if "rng" in given else []
+        warn_once(f"it needs gradients, and has {' and '.join(names)}")
+        return formula.attention_by_formula(options, score_mod, mask_mod, given, q, k, v, bias)
 
 
 def is_traced(q: Any) -> bool:

@@ -1,10 +1,9 @@
 """The interface of flash-attn 2 (its release 2.8).
 
 ``from flashcore.flash_attn import flash_attn_func`` in the place of
-``from flash_attn import flash_attn_func``. There is no backward pass: calls that
-need gradients raise flashcore.UnsupportedError; after
-``flashcore.torch.set_on_grad("fallback")`` those go to PyTorch that docs/PyTorch.md
-lists.
+``from flash_attn import flash_attn_func``. Gradients are those of PyTorch's backward
+pass on what the kernel leaves, where it takes that, and of PyTorch's operators as a
+whole where not, with one warning for each reason: docs/PyTorch.md lists both.
 
 Tensors are of float16 or bfloat16, on a GPU; in host memory they run on the
 emulator. :func:`set_batch_invariant`, which flash-attn does not have, makes the bits
@@ -84,7 +83,7 @@ def flash_attn_func(
     seqlen_q, seqlen_k), both up to the next multiple of 128, by a kernel of its own: what
     is negative, or -0, was dropped, and keys that are hidden are 0. It is empty without.
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
+    Raises flashcore.GradientError where nothing computes its gradients, and what
     flashcore.attention raises.
     """
     return_attn_probs = _read_flags(return_attn_probs, deterministic)
@@ -200,7 +199,7 @@ def flash_attn_varlen_func(
     max_seqlen_k), both up to the next multiple of 128, by one more attention to sequences
     that are padded for it, which reads nothing on the host but these two.
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, and what
+    Raises flashcore.GradientError where nothing computes its gradients, and what
     flashcore.attention raises.
     """
     if block_table is None:
@@ -419,7 +418,7 @@ def flash_attn_with_kvcache(
     Returns out: (batch, seqlen_q, heads_q, head_dim); with return_softmax_lse (out,
     softmax_lse), softmax_lse: float32 (batch, heads_q, seqlen_q).
 
-    Raises flashcore.UnsupportedError, a NotImplementedError, for gradients, ValueError
+    Raises flashcore.GradientError, a NotImplementedError, for gradients, ValueError
     and TypeError for tensors that do not fit, and what flashcore.attention raises.
     """
     rotary_interleaved = read("rotary_interleaved", rotary_interleaved)

@@ -227,6 +227,10 @@ class Captured:
         if len(indices) > rank:
             fail(f"expects at most {rank} indices of a captured tensor, but got {len(indices)}")
         tracer = _tracer_of(indices)
+        tensor = _tensor_of(indices)
+        if len(indices) == rank and tensor is not None:
+            torch = sys.modules["torch"]
+            return torch.as_tensor(self._array).to(tensor.device)[indices]
         if len(indices) < rank or tracer is None:
             return Captured(self._array, indices)
         return tracer.load(self._array, indices)
@@ -452,6 +456,9 @@ def apply(name: str, args: Tuple[Any, ...], options: Optional[Dict[str, Any]] = 
         fail(f"expects an op that score_mod and mask_mod have, but got {name!r}")
     tracer = _tracer_of((*args, *(options or {}).values()))
     if tracer is None:
+        tensor = _tensor_of(args)
+        if tensor is not None:
+            return _apply_to_tensors(name, tensor, args)
         fail(f"expects a value of score_mod or mask_mod in {name}, but got {args!r}")
     try:
         return function(tracer, *args, **(options or {}))
@@ -459,6 +466,20 @@ def apply(name: str, args: Tuple[Any, ...], options: Optional[Dict[str, Any]] = 
         if error.__traceback__ and error.__traceback__.tb_next:
             raise  # it ran, and says where it failed
         fail(f"expects other arguments of {name}: {error}")
+
+
+def _tensor_of(args: Tuple[Any, ...]) -> Any:
+    """One of PyTorch's, if there is one: where it computes a call, functions get tensors."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return next((x for x in args if isinstance(x, kind)), None) if kind else None
+
+
+def _apply_to_tensors(name: str, tensor: Any, args: Tuple[Any, ...]) -> Any:
+    torch = sys.modules["torch"]
+    if name in ("minimum", "maximum"):  # which take no numbers
+        args = tuple(torch.as_tensor(x, dtype=tensor.dtype, device=tensor.device) for x in args)
+    return getattr(torch, name)(*args)
 
 
 #: By all their names; flashcore.functions fills it.

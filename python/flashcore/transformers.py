@@ -139,9 +139,9 @@ def attention_forward(
 
     Returns (o, None), o: (batch, seqlen_q, heads_q, head_dim), contiguous.
 
-    float32, gradients after ``flashcore.torch.set_on_grad("fallback")``, dropout with
-    gradients, and sinks or dropout under torch.compile go to PyTorch, with one
-    FallbackWarning for each reason. Raises flashcore.UnsupportedError for gradients.
+    float32, dropout or sinks with gradients, and sinks or dropout under torch.compile go
+    to PyTorch, with one FallbackWarning for each reason; other gradients are those of
+    PyTorch's backward pass on what the kernel leaves.
     """
     if is_causal is None:
         is_causal = bool(getattr(module, "is_causal", True))

@@ -51,7 +51,7 @@ def run(
 ) -> torch.Tensor:
     """One of both: PyTorch's, with a warning, for a reason or what no kernel takes.
 
-    Raises flashcore.GradientError unless ``set_on_grad("fallback")`` was called.
+    Raises flashcore.GradientError where ``set_on_grad("error")`` was called.
     """
     if reason is None:
         try:

@@ -271,13 +271,14 @@ def loss_of(model, is_packed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_refused_or_falls_back(kind, is_packed):
     model = model_of(kind).train()
-    with pytest.raises(flashcore.GradientError):
-        loss_of(model, is_packed)
     try:
+        flashcore.torch.set_on_grad("error")
+        with pytest.raises(flashcore.GradientError):
+            loss_of(model, is_packed)
         flashcore.torch.set_on_grad("fallback")
         loss_of(model, is_packed).backward()
     finally:
-        flashcore.torch.set_on_grad("error")
+        flashcore.torch.set_on_grad("backward")
     assert all(each.grad is not None for each in model.parameters())
 
 

@@ -196,13 +196,20 @@ def test_dropout_of_more_than_all_is_refused():
         flash_attn.flash_attn_func(q, k, v, dropout_p=1.5)
 
 
-def test_dropout_has_no_gradients():
+@pytest.fixture
+def refusing():
+    flashcore.torch.set_on_grad("error")
+    yield
+    flashcore.torch.set_on_grad("backward")
+
+
+def test_dropout_has_no_gradients(refusing):
     q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
     with pytest.raises(flashcore.GradientError, match="dropout or new rows has no backward pass"):
         flash_attn.flash_attn_func(q, k, v, dropout_p=0.1)
 
 
-def test_gradients_are_refused():
+def test_gradients_are_refused(refusing):
     q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
     with pytest.raises(flashcore.GradientError):
         flash_attn.flash_attn_func(q, k, v)
@@ -212,7 +219,7 @@ def test_gradients_are_refused():
 def falling_back():
     flashcore.torch.set_on_grad("fallback")
     yield
-    flashcore.torch.set_on_grad("error")
+    flashcore.torch.set_on_grad("backward")
 
 
 @pytest.mark.filterwarnings("ignore::flashcore.torch.FallbackWarning")

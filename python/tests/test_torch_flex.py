@@ -161,8 +161,12 @@ def test_gradients_are_refused(device):
     def score_mod(score, batch, head, q_idx, kv_idx):
         return score + bias[head]
 
-    with pytest.raises(flashcore.GradientError, match="has no backward pass"):
-        flashcore.attention(q, k, v, score_mod=score_mod)
+    flashcore.torch.set_on_grad("error")
+    try:
+        with pytest.raises(flashcore.GradientError, match="has no backward pass"):
+            flashcore.attention(q, k, v, score_mod=score_mod)
+    finally:
+        flashcore.torch.set_on_grad("backward")
     with torch.no_grad():
         flashcore.attention(q, k, v, score_mod=score_mod)
 

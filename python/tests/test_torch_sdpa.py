@@ -25,7 +25,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(dropin, "_passed", {})
     yield
     flashcore.torch.disable()
-    flashcore.torch.set_on_grad("error")
+    flashcore.torch.set_on_grad("backward")
     assert F.scaled_dot_product_attention is PYTORCHS
 
 
@@ -224,6 +224,7 @@ def test_wrong_calls_have_pytorchs_error(args, options):
 
 
 def test_gradients_are_refused_or_fall_back():
+    flashcore.torch.set_on_grad("error")
     q, k, v = (x.requires_grad_() for x in make())
     with pytest.raises(
         flashcore.GradientError, match="scaled_dot_product_attention has no backward"
@@ -390,7 +391,7 @@ def test_switches_of_threads_overlap():
 
 def test_switch_says_what_gradients_do():
     q, k, v = (x.requires_grad_() for x in make())
-    with flashcore.torch.sdpa(emulate=True):
+    with flashcore.torch.sdpa(emulate=True, on_grad="error"):
         with pytest.raises(flashcore.GradientError):
             F.scaled_dot_product_attention(q, k, v)
     with flashcore.torch.sdpa(emulate=True, on_grad="fallback"), pytest.warns(FallbackWarning):
@@ -527,6 +528,7 @@ def test_what_no_size_shows_is_checked():
     """Gradients, autocast, other types of tensors and layouts, after the same sizes."""
     q = draw(1, 2, 20, 16)
     sdpa(q, q, q)
+    flashcore.torch.set_on_grad("error")
     with pytest.raises(flashcore.GradientError, match="torch.scaled_dot_product_attention has no"):
         sdpa(q, q.clone().requires_grad_(), q)
     flashcore.torch.set_on_grad("fallback")

@@ -58,13 +58,14 @@ def test_gpt_oss_falls_back_with_its_sinks(monkeypatch):
     with pytest.warns(flashcore.torch.FallbackWarning, match="query is of torch.float32"):
         logits_agree(build("gpt_oss", torch.float32), tokens(1, 20))
     model = build("gpt_oss").train()
-    with pytest.raises(flashcore.GradientError):
-        model(tokens(1, 20))
     try:
+        flashcore.torch.set_on_grad("error")
+        with pytest.raises(flashcore.GradientError):
+            model(tokens(1, 20))
         flashcore.torch.set_on_grad("fallback")
         model(tokens(1, 20), labels=tokens(1, 20)).loss.backward()
     finally:
-        flashcore.torch.set_on_grad("error")
+        flashcore.torch.set_on_grad("backward")
     assert all(layer.self_attn.sinks.grad is not None for layer in model.model.layers)
 
 
@@ -133,13 +134,14 @@ def test_float32_goes_to_pytorch_with_a_warning(monkeypatch):
 
 def test_training_is_refused_or_falls_back():
     model = build("gemma2").train()
-    with pytest.raises(flashcore.GradientError):
-        model(tokens(1, 20))
     try:
+        flashcore.torch.set_on_grad("error")
+        with pytest.raises(flashcore.GradientError):
+            model(tokens(1, 20))
         flashcore.torch.set_on_grad("fallback")
         model(tokens(1, 20), labels=tokens(1, 20)).loss.backward()
     finally:
-        flashcore.torch.set_on_grad("error")
+        flashcore.torch.set_on_grad("backward")
     assert all(p.grad is not None for p in model.parameters())
 
 

@@ -15,7 +15,7 @@ import torch
 
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import expect_one_of, read
-from flashcore.operators import gradients
+from flashcore.operators import gradients, training
 from flashcore.operators.fallback import attention_by_torch, warn_once
 from flashcore.options import (
     DEVICES, LAYOUTS, make_options, read_causal, read_window, without_gradients,
@@ -54,11 +54,14 @@ def attention(
     schedule: Any = None,
     device: Optional[str] = None,
     static: bool = False,
+    is_traced: bool = True,
 ) -> Any:
     """``flashcore.attention`` by its operator, which the tracers of PyTorch see.
 
     The arguments are those of ``flashcore.attention``, but for ``out`` and
     ``stream``, which a traced call may not have (UnsupportedError).
+
+    is_traced: False for an eager call that needs gradients, which no operator is for.
     """
     if out is not None or stream is not None:
         raise UnsupportedError(
@@ -73,46 +76,140 @@ def attention(
     device = expect_one_of("device", device, DEVICES)
     # What is exported has no gradient in it, whatever the parameters say.
     if gradients.needs_gradient(q, k, v, bias) and not gradients.is_exporting():
-        if gradients.on_grad() == "error":
-            gradients.refuse("flashcore.attention")
-        return fall_back(q, k, v, causal, window, softcap, scale, bias, lse, layout)
+        return _with_gradients(
+            q, k, v, bias, where, (left, right), softcap, scale, lse, layout,
+            _schedule_words(schedule), device, static, is_traced,
+        )  # fmt: skip
+    return _operator(
+        q, k, v, bias, where, (left, right), softcap, scale, lse, layout,
+        _schedule_words(schedule), device, static,
+    )  # fmt: skip
+
+
+def train(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: Union[bool, str] = False,
+    scale: Optional[float] = None,
+    bias: Optional[torch.Tensor] = None,
+    is_traced: bool,
+) -> torch.Tensor:
+    """A call that needs gradients, with PyTorch's backward pass, whatever ``set_on_grad`` says.
+
+    Raises UnsupportedError where PyTorch has none for it.
+    """
+    where, window = read_causal(causal), (None, None)
+    reason = training.reason_against(
+        q, k, v, causal=where, window=window, softcap=None, bias=bias, lse=False, layout="bhsd"
+    )
+    if reason is not None:
+        raise UnsupportedError(reason)
+    return _train(q, k, v, where, window, scale, "bhsd", "", None, False, is_traced)
+
+
+def _with_gradients(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    causal: Optional[str],
+    window: training.Window,
+    softcap: Optional[float],
+    scale: Optional[float],
+    lse: bool,
+    layout: str,
+    schedule: str,
+    device: Optional[str],
+    static: bool,
+    is_traced: bool,
+) -> Any:
+    """A call that needs gradients, as ``set_on_grad`` says."""
+    reason: Optional[str] = "it needs gradients"
+    if gradients.on_grad() == "error":
+        gradients.refuse("flashcore.attention")
+    if gradients.on_grad() == "backward":
+        reason = training.reason_against(
+            q, k, v, causal=causal, window=window, softcap=softcap, bias=bias, lse=lse,
+            layout=layout,
+        )  # fmt: skip
+    if reason is None:
+        return _train(
+            q, k, v, causal, window, scale, layout, schedule, device, static, is_traced
+        )
+    warn_once(reason)
+    return attention_by_torch(
+        q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
+        layout=layout,
+    )  # fmt: skip
+
+
+def _train(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: Optional[str],
+    window: training.Window,
+    scale: Optional[float],
+    layout: str,
+    schedule: str,
+    device: Optional[str],
+    static: bool,
+    is_traced: bool,
+) -> torch.Tensor:
+    """By the kernel, which leaves the log-sum-exp for PyTorch's backward pass."""
+    o: torch.Tensor
+    if is_traced:
+        o, _ = _operator(
+            q, k, v, None, causal, window, None, scale, True, layout, schedule, device, static
+        )
+        return o
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        return _run(
+            q, k, v, lse=True, causal=causal, window_left=window[0], window_right=window[1],
+            scale=scale, layout=layout, memory=_memory(q, layout), schedule=schedule,
+            device=device, static=static,
+        )  # fmt: skip
+
+    return training.attention(
+        attend, q, k, v, causal=causal, window=window, scale=scale, layout=layout
+    )
+
+
+def _operator(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    causal: Optional[str],
+    window: training.Window,
+    softcap: Optional[float],
+    scale: Optional[float],
+    lse: bool,
+    layout: str,
+    schedule: str,
+    device: Optional[str],
+    static: bool,
+) -> Any:
     operator = torch.ops.flashcore.attention_lse if lse else torch.ops.flashcore.attention
     return operator(
         q,
         k,
         v,
         bias,
-        causal=where,
-        window_left=left,
-        window_right=right,
+        causal=causal,
+        window_left=window[0],
+        window_right=window[1],
         softcap=softcap,
         scale=scale,
         layout=layout,
         memory=_memory(q, layout),
-        schedule=_schedule_words(schedule),
+        schedule=schedule,
         device=device,
         static=static,
     )
-
-
-def fall_back(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: Union[bool, str],
-    window: Any,
-    softcap: Optional[float],
-    scale: Optional[float],
-    bias: Optional[torch.Tensor],
-    lse: bool,
-    layout: str,
-) -> Any:
-    """A call that needs gradients, by PyTorch."""
-    warn_once("it needs gradients")
-    return attention_by_torch(
-        q, k, v, causal=read_causal(causal), window=read_window(window), softcap=softcap,
-        scale=scale, bias=bias, lse=lse, layout=layout,
-    )  # fmt: skip
 
 
 def _schedule_words(schedule: Any) -> str:
@@ -254,10 +351,6 @@ def _fake_attention_lse(
     return _new_o(q, v, layout, memory), lse
 
 
-def _no_backward(context: Any, *gradients_of_outputs: Any) -> None:
-    gradients.refuse("torch.ops.flashcore.attention")
-
-
 def _register() -> None:
     implementations: Sequence[Tuple[str, Any, Any]] = (
         ("attention", _attention, _fake_attention),
@@ -267,7 +360,7 @@ def _register() -> None:
         for key in ("CPU", "CUDA"):
             _library.impl(name, run, key)
         torch.library.register_fake(f"flashcore::{name}", fake, lib=_library)
-        torch.library.register_autograd(f"flashcore::{name}", _no_backward, lib=_library)
+        training.register(name, _library)
 
 
 _register()

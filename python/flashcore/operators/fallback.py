@@ -12,8 +12,10 @@ import torch
 
 __all__ = [
     "FallbackWarning",
+    "additive_mask",
     "attention_by_torch",
     "original_sdpa",
+    "repeat_heads",
     "sequences_by_torch",
     "warn_once",
 ]
@@ -74,7 +76,7 @@ def attention_by_torch(
     """
     if layout == "bshd":
         q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
-    k, v = _repeat_heads(q, k), _repeat_heads(q, v)
+    k, v = repeat_heads(q, k), repeat_heads(q, v)
     if scale is None:
         scale = q.shape[-1] ** -0.5
     if softcap is not None or sinks is not None or lse:
@@ -144,7 +146,8 @@ def _places(cu_seqlens: torch.Tensor, rows: int) -> Tuple[torch.Tensor, torch.Te
     return sequence, row - first, cu_seqlens.diff()
 
 
-def _repeat_heads(q: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+def repeat_heads(q: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+    """k or v with as many heads as q; all are (batch, heads, seqlen, head_dim)."""
     groups = q.shape[1] // of.shape[1] if of.shape[1] else 1
     return of if groups == 1 else of.repeat_interleave(groups, dim=1)
 
@@ -171,6 +174,22 @@ def _visible(
     if right is not None:
         visible = visible & (column <= own + right)
     return visible
+
+
+def additive_mask(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    causal: Optional[str],
+    window: Tuple[Optional[int], Optional[int]],
+) -> Optional[torch.Tensor]:
+    """0 where a query (row) sees a key (column) and -inf elsewhere, of the type of q; None for 0.
+
+    q, k: (batch, heads, seqlen, head_dim).
+    """
+    visible = _visible(q, k, causal, window)
+    if visible is None:
+        return None
+    return torch.zeros_like(visible, dtype=q.dtype).masked_fill(~visible, -math.inf)
 
 
 def _by_sdpa(

@@ -1,4 +1,4 @@
-"""What becomes of calls that need gradients, which FlashCore does not compute."""
+"""What becomes of calls that need gradients, for which FlashCore has no backward pass."""
 
 from __future__ import annotations
 
@@ -9,28 +9,49 @@ from torch.autograd import forward_ad
 
 from flashcore.errors import GradientError, no_backward
 
-__all__ = ["falls_back", "is_exporting", "needs_gradient", "on_grad", "refuse", "set_on_grad"]
+__all__ = [
+    "ACTIONS",
+    "falls_back",
+    "is_exporting",
+    "needs_gradient",
+    "on_grad",
+    "read_action",
+    "refuse",
+    "set_on_grad",
+]
 
-_on_grad = "error"
+ACTIONS = ("backward", "fallback", "error")
+
+_on_grad = "backward"
 
 
 def on_grad() -> str:
-    """What a call that needs gradients does: "error" or "fallback"."""
+    """What a call that needs gradients does: "backward", "fallback" or "error"."""
     return _on_grad
 
 
 def set_on_grad(action: str) -> None:
     """Chooses what a call that needs gradients does, for the process.
 
-    action: "error" raises flashcore.GradientError; "fallback" computes it
-        with PyTorch's operators, which have a backward pass, and warns once.
+    action: "backward", the default, runs FlashCore's kernel, and PyTorch's backward
+        pass on what it leaves; a call that this does not take is computed by
+        PyTorch's operators as a whole, with one warning for each reason. "fallback"
+        computes every such call by PyTorch's operators; "error" raises
+        flashcore.GradientError.
 
     Raises ValueError for another action.
     """
     global _on_grad
-    if action not in ("error", "fallback"):
-        raise ValueError(f"expects on_grad to be 'error' or 'fallback', but got {action!r}")
-    _on_grad = action
+    _on_grad = read_action(action)
+
+
+def read_action(action: str) -> str:
+    """``action``, if it is one."""
+    if action not in ACTIONS:
+        raise ValueError(
+            f"expects on_grad to be 'backward', 'fallback' or 'error', but got {action!r}"
+        )
+    return action
 
 
 def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
@@ -55,10 +76,10 @@ def is_exporting() -> bool:
 
 
 def falls_back(*tensors: Optional[torch.Tensor]) -> bool:
-    """Whether a call of these goes to PyTorch, for its gradients."""
-    return _on_grad == "fallback" and needs_gradient(*tensors)
+    """Whether a call of these goes to PyTorch where the kernel has no backward pass at all."""
+    return _on_grad != "error" and needs_gradient(*tensors)
 
 
-def refuse(name: str) -> None:
-    """Raises the error of a call that needs a gradient."""
-    raise GradientError(no_backward(name))
+def refuse(name: str, reason: str = "") -> None:
+    """Raises the error of a call that needs a gradient; ``reason``: why PyTorch's do not do."""
+    raise GradientError(no_backward(name) + (f" ({reason})" if reason else ""))

@@ -14,6 +14,7 @@ from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import read
 from flashcore.operators import gradients
+from flashcore.operators.custom import train
 from flashcore.operators.fallback import original_sdpa, warn_once
 from flashcore.options import is_positive, is_share, make_options
 from flashcore.resolve import call_for
@@ -62,9 +63,9 @@ def scaled_dot_product_attention(
 
     What FlashCore does not take (float32, head_dim over 256, dropout under
     torch.compile or where gradients are needed, ...) goes to PyTorch, with one
-    FallbackWarning for each reason. Another call that needs gradients raises
-    flashcore.UnsupportedError, or goes to PyTorch after
-    ``flashcore.torch.set_on_grad("fallback")``. Tensors in host memory run on the
+    FallbackWarning for each reason. Gradients are those of PyTorch's backward pass on
+    what the kernel leaves, and with a mask those of PyTorch's function as a whole;
+    ``flashcore.torch.set_on_grad`` chooses. Tensors in host memory run on the
     emulator. Which backends ``torch.nn.attention.sdpa_kernel`` allows plays no role.
     """
     return run(
@@ -103,19 +104,21 @@ def run(
                 pass  # a gradient, or a negative bit: what becomes of it is decided below
     dropout_p, scale = read("dropout_p", dropout_p), read("scale", scale)
     is_causal, enable_gqa = read("is_causal", is_causal), read("enable_gqa", enable_gqa)
+    is_training = False
     reason = _reason_against(
         emulate, query, key, value, attn_mask, is_causal, scale, enable_gqa
     )
     if reason is None and dropout_p:
         reason = _reason_against_dropout(dropout_p, query, key, value, attn_mask)
     if reason is None and gradients.needs_gradient(query, key, value, attn_mask):
-        if not gradients.is_exporting():
-            if on_grad == "error":
-                gradients.refuse("flashcore.torch.scaled_dot_product_attention")
+        is_training = not gradients.is_exporting()
+        if is_training and on_grad == "error":
+            gradients.refuse("flashcore.torch.scaled_dot_product_attention")
+        if is_training and on_grad == "fallback":
             reason = "it needs gradients"
     if reason is None:
         try:
-            result = _run(query, key, value, attn_mask, dropout_p, is_causal, scale)
+            result = _run(query, key, value, attn_mask, dropout_p, is_causal, scale, is_training)
             if checked is not None:
                 _remember(checked, query, key, value, is_causal, scale)
             return result
@@ -317,7 +320,12 @@ def _run(
     dropout_p: float,
     is_causal: bool,
     scale: Optional[float],
+    is_training: bool,
 ) -> torch.Tensor:
+    """By the kernel; with ``is_training`` so that PyTorch's backward pass has what it reads.
+
+    Raises UnsupportedError where it does not take that.
+    """
     dtype = _dtype(query)
     query, key, value = (_materialize(x).to(dtype) for x in (query, key, value))
     bias = None if attn_mask is None else _bias(_materialize(attn_mask), dtype)
@@ -331,8 +339,13 @@ def _run(
     else:
         q, k, v = _expand_batches(query, key, value)
     causal = "top_left" if is_causal else False
-    dropout = dropout_options(dropout_p, q)
-    o: torch.Tensor = attention(q, k, v, causal=causal, scale=scale, bias=bias, **dropout)
+    o: torch.Tensor
+    if is_training:
+        is_traced = attention_module.is_traced(q)
+        o = train(q, k, v, causal=causal, scale=scale, bias=bias, is_traced=is_traced)
+    else:
+        dropout = dropout_options(dropout_p, q)
+        o = attention(q, k, v, causal=causal, scale=scale, bias=bias, **dropout)
     if query.dim() == 4:
         return o
     heads = query.shape[-3:-2]

@@ -46,7 +46,7 @@ def enable(*, on_grad: Optional[str] = None, emulate: bool = False) -> None:
     switched, and so are the modules of torch.nn; code that imported the function
     by its name before keeps PyTorch's. What is compiled already is compiled again.
 
-    on_grad: what calls that need gradients do, "error" or "fallback"; None is
+    on_grad: what calls that need gradients do, "backward", "fallback" or "error"; None is
         what :func:`set_on_grad` says.
     emulate: whether tensors in host memory run on the emulator, which is slow.
         They go to PyTorch otherwise, with one warning.
@@ -99,9 +99,7 @@ def sdpa(*, on_grad: Optional[str] = None, emulate: bool = False) -> Iterator[No
 
 
 def _setting(on_grad: Optional[str], emulate: bool) -> _Setting:
-    if on_grad not in (None, "error", "fallback"):
-        raise ValueError(f"expects on_grad to be 'error' or 'fallback', but got {on_grad!r}")
-    return _Setting(on_grad, emulate)
+    return _Setting(None if on_grad is None else gradients.read_action(on_grad), emulate)
 
 
 def _update() -> None:

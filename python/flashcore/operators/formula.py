@@ -1,0 +1,179 @@
+"""Attention with clauses and functions by its formula, in PyTorch, for gradients of all of it.
+
+Scores are in memory, as float32 (batch, heads_q, seqlen_q, seqlen_k).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+
+import torch
+
+from flashcore.errors import GradientError
+from flashcore.operators.fallback import repeat_heads, sequences_by_torch
+from flashcore.options import Options
+
+__all__ = ["attention_by_formula", "clauses_against"]
+
+#: Clauses of which there is no gradient here, or none at all.
+_WITHOUT = {
+    "page_table": "pages",
+    "k_new": "new rows",
+    "block_counts": "a block_mask",
+}
+#: What sequences back to back may have beside.
+_OF_SEQUENCES = {"cu_seqlens_q", "cu_seqlens_k", "sinks", "rng"}
+
+
+def clauses_against(
+    options: Options, score_mod: Any, mask_mod: Any, beside: Mapping[str, Any]
+) -> Optional[str]:
+    """What of a call keeps it from :func:`attention_by_formula`; None if nothing does."""
+    for name, what in _WITHOUT.items():
+        if name in beside:
+            return what
+    if options.scores:
+        return "scores"
+    if "cu_seqlens_q" in beside:
+        if score_mod is not None or mask_mod is not None:
+            return "cu_seqlens with score_mod or mask_mod"
+        others = sorted(set(beside) - _OF_SEQUENCES)
+        if others:
+            return f"cu_seqlens with {others[0]}"
+        if options.lse or options.causal == "top_left":
+            return "cu_seqlens with lse or a mask at the upper left"
+    return None
+
+
+def attention_by_formula(
+    options: Options,
+    score_mod: "Optional[Callable[..., Any]]",
+    mask_mod: "Optional[Callable[..., Any]]",
+    beside: Dict[str, Any],
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+) -> Any:
+    """``flashcore.attention`` with these clauses and functions, differentiable.
+
+    What is dropped is drawn by PyTorch, and ``rng`` is not looked at. Functions are called
+    with tensors: their result must be one that PyTorch's operators make.
+
+    Returns o, or (o, lse). Raises GradientError for a function that takes no tensors.
+    """
+    dropout_p = options.dropout or 0.0
+    if "cu_seqlens_q" in beside:
+        if options.layout == "bhsd":
+            q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        o = sequences_by_torch(
+            q[0], k[0], v[0], beside["cu_seqlens_q"], beside["cu_seqlens_k"],
+            causal=options.causal, window=(options.window_left, options.window_right),
+            softcap=options.softcap, scale=options.scale, sinks=beside.get("sinks"),
+            dropout_p=dropout_p,
+        )[None]  # fmt: skip
+        return o.transpose(1, 2) if options.layout == "bhsd" else o
+    if options.layout == "bshd":
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    k, v = repeat_heads(q, k), repeat_heads(q, v)
+    places = _Places(q, k, beside.get("seqused_k"))
+    scores = _scores(options, score_mod, beside, q, k, bias, places)
+    hidden = ~_visible(options, mask_mod, places)
+    o, lse = _softmax(scores, hidden, beside.get("sinks"), v, dropout_p)
+    o = o.to(q.dtype)
+    if options.layout == "bshd":
+        o = o.transpose(1, 2)
+    return (o, lse) if options.lse else o
+
+
+class _Places:
+    """Batch entry, head, query and key of each score, each along an axis of its own."""
+
+    def __init__(self, q: torch.Tensor, k: torch.Tensor, used: Optional[torch.Tensor]) -> None:
+        sizes = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+        self.sizes = sizes
+        self.batch, self.head, self.query, self.key = (
+            torch.arange(size, device=q.device, dtype=torch.int32).view(
+                [-1 if i == axis else 1 for i in range(4)]
+            )
+            for axis, size in enumerate(sizes)
+        )
+        self.lengths: Any = sizes[3] if used is None else used.view(-1, 1, 1, 1).clamp(0, sizes[3])
+        #: The key that masks and distances are counted from.
+        self.own = self.query + (self.lengths - sizes[2])
+
+    def call(self, function: "Callable[..., Any]", *first: Any) -> Any:
+        try:
+            return function(*first, self.batch, self.head, self.query, self.key)
+        except Exception as error:
+            name = getattr(function, "__name__", "a function")
+            raise GradientError(
+                f"expects {name} to take tensors where a gradient is needed, as PyTorch computes "
+                f"it then, but it raised {type(error).__name__}: {error}; write it with operators "
+                "of PyTorch (torch.where), or call it under torch.no_grad()"
+            ) from error
+
+
+def _each_head(numbers: torch.Tensor) -> torch.Tensor:
+    return numbers.float().view(1, -1, 1, 1)
+
+
+def _scores(
+    options: Options,
+    score_mod: Any,
+    beside: Mapping[str, Any],
+    q: torch.Tensor,
+    k: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    places: _Places,
+) -> torch.Tensor:
+    scale = q.shape[-1] ** -0.5 if options.scale is None else options.scale
+    scores = (q.float() @ k.float().transpose(-1, -2)) * scale
+    if "head_scales" in beside:
+        scores = scores * _each_head(beside["head_scales"])
+    if options.softcap is not None:
+        scores = options.softcap * torch.tanh(scores / options.softcap)
+    if bias is not None:
+        scores = scores + bias.float()
+    if "alibi_slopes" in beside:
+        distance = (places.own - places.key).abs()
+        scores = scores - _each_head(beside["alibi_slopes"]) * distance
+    if score_mod is not None:
+        scores = places.call(score_mod, scores)
+    return scores
+
+
+def _visible(options: Options, mask_mod: Any, places: _Places) -> torch.Tensor:
+    own, key = places.own, places.key
+    visible = key < places.lengths if isinstance(places.lengths, torch.Tensor) else key >= 0
+    if options.causal is not None:
+        visible = visible & (key <= (own if options.causal == "bottom_right" else places.query))
+    if options.window_left is not None:
+        visible = visible & (key >= own - options.window_left)
+    if options.window_right is not None:
+        visible = visible & (key <= own + options.window_right)
+    if mask_mod is not None:
+        visible = visible & places.call(mask_mod)
+    return visible
+
+
+def _softmax(
+    scores: torch.Tensor,
+    hidden: torch.Tensor,
+    sinks: Optional[torch.Tensor],
+    v: torch.Tensor,
+    dropout_p: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """o in float32, and lse. A query that sees no key has o = 0, and no NaN in its gradient."""
+    scores = scores.masked_fill(hidden, -math.inf)
+    v = v.float()
+    if sinks is not None:  # a key without a value
+        sink = _each_head(sinks).expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, sink], dim=-1)
+        v = torch.nn.functional.pad(v, (0, 0, 0, 1))
+    is_empty = (scores == -math.inf).all(dim=-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(is_empty, 0.0), dim=-1).masked_fill(is_empty, 0.0)
+    if dropout_p > 0.0:
+        weights = torch.nn.functional.dropout(weights, dropout_p)
+    return weights @ v, torch.logsumexp(scores, dim=-1)

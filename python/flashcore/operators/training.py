@@ -1,0 +1,275 @@
+"""Gradients of attentions that FlashCore computes, by PyTorch's own backward pass.
+
+The backward kernels of FlashAttention read O and the log-sum-exp of a forward pass,
+whoever has computed them. So a call that needs gradients runs FlashCore's kernel, and
+its gradients are those of ``aten::_flash_attention_backward`` on a GPU and of
+``aten::_scaled_dot_product_flash_attention_for_cpu_backward`` in host memory. It serves
+until FlashCore has a backward pass of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional, Sequence, Tuple
+
+import torch
+from torch.autograd import forward_ad
+from torch.autograd.function import once_differentiable
+
+from flashcore.operators import gradients
+from flashcore.operators.fallback import additive_mask
+
+__all__ = ["attention", "reason_against", "register"]
+
+Window = Tuple[Optional[int], Optional[int]]
+
+#: What the backward kernels take.
+_MAX_HEAD_DIM, _HEAD_DIM_STEP = 256, 8
+#: The first compute capability that has them.
+_OLDEST = (8, 0)
+
+
+def reason_against(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: Optional[str],
+    window: Window,
+    softcap: Optional[float],
+    bias: Optional[torch.Tensor],
+    lse: bool,
+    layout: str,
+) -> Optional[str]:
+    """Why PyTorch computes the whole of a call that needs gradients.
+
+    The arguments are those of ``flashcore.attention``; causal is "bottom_right",
+    "top_left" or None.
+
+    Returns None where its backward pass takes what FlashCore's kernel leaves.
+    """
+    if forward_ad._current_level >= 0 and not torch.compiler.is_compiling():
+        return "it is differentiated in forward mode"
+    for what, is_there in (("a softcap", softcap is not None), ("a bias", bias is not None)):
+        if is_there:
+            return f"it needs gradients, and has {what}"
+    if lse:
+        return "it needs gradients, and returns its log-sum-exp"
+    if causal == "top_left" and window != (None, None):
+        return "it needs gradients, and is causal at the upper left with a window"
+    return _reason_against_tensors(q, k, v, layout) or _reason_against_sizes(
+        *(x.shape[1 if layout == "bshd" else 2] for x in (q, k)), causal, window
+    )
+
+
+def _reason_against_sizes(
+    seqlen_q: int, seqlen_k: int, causal: Optional[str], window: Window
+) -> Optional[str]:
+    """Its kernels leave a bound out that is as far as there are keys, which rows in front of
+    the first key are behind."""
+    if seqlen_q <= seqlen_k or (causal is None and window == (None, None)):
+        return None
+    right = seqlen_q - seqlen_k if causal == "top_left" else 0 if causal else window[1]
+    if right is not None and right < seqlen_k:
+        return None
+    return (
+        f"it needs gradients, and has {seqlen_q} queries of {seqlen_k} keys with a mask that "
+        "hides no later key from the last of them"
+    )
+
+
+def _reason_against_tensors(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: str
+) -> Optional[str]:
+    if any(x.dim() != 4 or x.dtype != q.dtype for x in (q, k, v)):
+        return None  # an error, which the kernel tells
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return None
+    dims = (q.shape[3], k.shape[3], v.shape[3])
+    if dims != (dims[0],) * 3:
+        return "it needs gradients, and its head_dim and head_dim_v differ"
+    if dims[0] > _MAX_HEAD_DIM or dims[0] % _HEAD_DIM_STEP:
+        return (
+            f"it needs gradients, and its head_dim is {dims[0]}, and no multiple of "
+            f"{_HEAD_DIM_STEP} up to {_MAX_HEAD_DIM}"
+        )
+    seqlen = 1 if layout == "bshd" else 2
+    if q.shape[0] == 0 or q.shape[seqlen] == 0 or k.shape[seqlen] == 0:
+        return "it needs gradients, and has no queries or no keys"
+    if q.device.type == "cuda":
+        if torch.cuda.get_device_capability(q.device) < _OLDEST:
+            return "it needs gradients, of which PyTorch has no kernel for this GPU"
+    elif q.device.type != "cpu":
+        return f"it needs gradients on the device {q.device.type}"
+    return None
+
+
+# The backward pass ----------------------------------------------------------
+
+
+def _gradients_of(
+    gradient: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    *,
+    causal: Optional[str],
+    window: Window,
+    scale: Optional[float],
+    layout: str,
+) -> Tuple[torch.Tensor, ...]:
+    """Of q, k and v, in ``layout``, as ``gradient`` of o is. lse: (batch, heads_q, seqlen_q)."""
+    heads, seqlen = (2, 1) if layout == "bshd" else (1, 2)
+    if q.shape[seqlen] > k.shape[seqlen]:
+        # A row that sees no key: PyTorch's weights are exp(score - lse).
+        lse = torch.where(lse == -math.inf, math.inf, lse)
+    is_on_gpu = q.device.type == "cuda"
+    if is_on_gpu == (layout == "bhsd"):  # kernels take (batch, seqlen, heads, head_dim)
+        gradient, q, k, v, o = (x.transpose(heads, seqlen) for x in (gradient, q, k, v, o))
+    run = _on_gpu if is_on_gpu else _on_cpu
+    results = run(gradient, q, k, v, o, lse, causal, window, scale)
+    if is_on_gpu == (layout == "bhsd"):
+        results = tuple(x.transpose(1, 2) for x in results)
+    return results
+
+
+def _on_gpu(
+    gradient: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: Optional[str],
+    window: Window,
+    scale: Optional[float],
+) -> Tuple[torch.Tensor, ...]:
+    """Of tensors of (batch, seqlen, heads, head_dim). Its masks end at the lower right."""
+    seqlen_q, seqlen_k = q.shape[1], k.shape[1]
+    left, right = window
+    unseen = 0
+    if causal == "top_left" and seqlen_q > seqlen_k:
+        causal, right = None, seqlen_q - seqlen_k
+    elif causal == "top_left" and seqlen_q < seqlen_k:
+        unseen = seqlen_k - seqlen_q
+        k, v = k[:, :seqlen_q], v[:, :seqlen_q]
+    # Seed and offset of a dropout, of which there is none: nobody reads them.
+    state = torch.empty(2, dtype=torch.uint64, device=q.device)
+    results = torch.ops.aten._flash_attention_backward(
+        gradient, q, k, v, o, lse, None, None, seqlen_q, k.shape[1], 0.0, causal is not None,
+        state, state, scale=scale, window_size_left=left, window_size_right=right,
+    )  # fmt: skip
+    of_q, of_k, of_v = results
+    if unseen:
+        of_k, of_v = (torch.nn.functional.pad(x, (0, 0, 0, 0, 0, unseen)) for x in (of_k, of_v))
+    return of_q, of_k, of_v
+
+
+def _on_cpu(
+    gradient: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: Optional[str],
+    window: Window,
+    scale: Optional[float],
+) -> Tuple[torch.Tensor, ...]:
+    """Of tensors of (batch, heads, seqlen, head_dim), of as many heads each."""
+    groups = q.shape[1] // k.shape[1]
+    each_k, each_v = (x.repeat_interleave(groups, dim=1) for x in (k, v))
+    of_q, of_k, of_v = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        gradient.contiguous(), q, each_k, each_v, o, lse, 0.0, False,
+        attn_mask=additive_mask(q, k, causal, window), scale=scale,
+    )  # fmt: skip
+    # In the type of the sums of one head.
+    of_k, of_v = (
+        x.float().unflatten(1, (k.shape[1], groups)).sum(2).to(x.dtype) for x in (of_k, of_v)
+    )
+    return of_q, of_k, of_v
+
+
+# Eager calls ----------------------------------------------------------------
+
+
+class _Attention(torch.autograd.Function):
+    """``attend``(q, k, v) gives o and lse. Faster than an operator's gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        attend: "Callable[..., Tuple[torch.Tensor, torch.Tensor]]",
+        options: Any,
+    ) -> torch.Tensor:
+        o, lse = attend(q, k, v)
+        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.options = options
+        return o
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
+        return (*_gradients_of(gradient, *ctx.saved_tensors, **ctx.options), None, None)
+
+
+def attention(
+    attend: "Callable[..., Tuple[torch.Tensor, torch.Tensor]]",
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    **options: Any,
+) -> torch.Tensor:
+    """o of an eager call, with gradients.
+
+    attend: gives o and lse of q, k and v, without gradients.
+    options: causal, window, scale and layout, as ``attend`` has them.
+    """
+    o: torch.Tensor = _Attention.apply(q, k, v, attend, options)
+    return o
+
+
+# Operators ------------------------------------------------------------------
+
+
+def _save(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: Any, output: Any) -> None:
+    """What the backward pass of ``flashcore::attention_lse``, or of that without, reads."""
+    ctx.set_materialize_grads(False)
+    q, k, v, bias = inputs
+    o, lse = output if isinstance(output, tuple) else (output, None)
+    ctx.save_for_backward(q, k, v, o, lse)
+    ctx.has_bias = bias is not None
+    ctx.options = dict(keyword_only_inputs)
+
+
+def _backward(ctx: Any, gradient: Any, of_lse: Any = None) -> Tuple[Any, ...]:
+    q, k, v, o, lse = ctx.saved_tensors
+    options = ctx.options
+    window = (options["window_left"], options["window_right"])
+    reason = reason_against(
+        q, k, v, causal=options["causal"], window=window, softcap=options["softcap"],
+        bias=q if ctx.has_bias else None, lse=of_lse is not None, layout=options["layout"],
+    )  # fmt: skip
+    if reason is not None:
+        gradients.refuse("torch.ops.flashcore.attention", reason)
+    if gradient is None:
+        return None, None, None, None
+    if lse is None:
+        _, lse = torch.ops.flashcore.attention_lse(q, k, v, **options)
+    results = _gradients_of(
+        gradient, q, k, v, o, lse, causal=options["causal"], window=window,
+        scale=options["scale"], layout=options["layout"],
+    )  # fmt: skip
+    return (*results, None)
+
+
+def register(name: str, library: Any) -> None:
+    """Lets the operator ``flashcore::NAME`` have gradients."""
+    torch.library.register_autograd(
+        f"flashcore::{name}", _backward, setup_context=_save, lib=library
+    )
