@@ -123,6 +123,8 @@ for step in $steps; do
       "$tests/gpu" "$tests/test_torch_flex.py" "$tests/test_torch_pages.py") >"$logs/python.txt" 2>&1 || failed=1
     grep -E '^(FAILED|ERROR)' "$logs/python.txt" | head -n 20
     echo "python: $(tail -n 1 "$logs/python.txt")"
+    python3 scripts/training-check.py --steps 50 >"$logs/training.txt" 2>&1 || failed=1
+    echo "python: $(grep gradients: "$logs/training.txt" || tail -n 1 "$logs/training.txt")"
     if [ -z "${FLASH_ATTN_CHECKOUT:-}" ]; then
       echo "python: flash-attn's tests skipped, FLASH_ATTN_CHECKOUT names no checkout of it"
       continue
