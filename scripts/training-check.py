@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flashcore
 import flashcore.torch
+from flashcore.flash_attn import flash_attn_varlen_func
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEVICE = "cuda"
@@ -75,6 +76,44 @@ def check_gradients():
             error, allowed = ((x.double() - wanted).abs().max().item() for x in (mine, theirs))
             if not error <= 2 * allowed + 1e-3:
                 wrong.append(f"{dtype} d{d} h{heads}/{heads_kv} {sq}x{sk} {mask}: d{name} is off by {error:.3g}, of {2 * allowed + 1e-3:.3g} allowed")
+    return count, wrong
+
+
+def check_sequences():
+    """The same of sequences back to back, some of them empty, by both interfaces."""
+    wrong, count = [], 0
+    masks = [{}, {"causal": "bottom_right"}, {"causal": "bottom_right", "window": (40, None)}, {"window": (30, 20)}]
+    of_q = [37, 0, 130, 1, 200, 64]
+    for dtype, d, (heads, heads_kv), mask, of_k in itertools.product(
+            (torch.float16, torch.bfloat16), (64, 128, 256), ((4, 4), (8, 2)), masks, (of_q, [50, 3, 100, 77, 200, 0])):
+        torch.manual_seed(count)
+        count += 1
+        ends = [torch.tensor([0, *itertools.accumulate(lengths)], device=DEVICE, dtype=torch.int32) for lengths in (of_q, of_k)]
+        tensors = [torch.randn(1, h, sum(lengths), d, device=DEVICE, dtype=dtype)
+                   for h, lengths in ((heads, of_q), (heads_kv, of_k), (heads_kv, of_k))]
+        weight = torch.randn(1, heads, sum(of_q), d, device=DEVICE, dtype=torch.float64)
+
+        def each(q, k, v):
+            parts = [(q.narrow(2, a, n), k.narrow(2, b, m), v.narrow(2, b, m))
+                     for a, n, b, m in zip(ends[0].tolist(), of_q, ends[1].tolist(), of_k)]
+            return torch.cat([formula(*part, **mask) if part[1].shape[2] else torch.zeros_like(part[0]) for part in parts], 2)
+
+        def plain(*tensors):
+            return flashcore.attention(*tensors, cu_seqlens_q=ends[0], cu_seqlens_k=ends[1], **mask)
+
+        def as_flash_attn(*tensors):
+            sides = [-1 if side is None else side for side in mask.get("window", (None, None))]
+            rows = [x[0].transpose(0, 1) for x in tensors]
+            return flash_attn_varlen_func(*rows, *ends, max(of_q), max(of_k), causal="causal" in mask, window_size=sides).transpose(0, 1)[None]
+
+        exact = gradients(each, [x.double() for x in tensors], weight)
+        usual = gradients(lambda *x: each(*x).double(), tensors, weight)
+        for call in (plain, as_flash_attn):
+            ours = gradients(lambda *x: call(*x).double(), tensors, weight)
+            for name, mine, theirs, wanted in zip("qkv", ours, usual, exact):
+                error, allowed = ((x.double() - wanted).abs().max().item() for x in (mine, theirs))
+                if not error <= 2 * allowed + 1e-3:
+                    wrong.append(f"{dtype} d{d} h{heads}/{heads_kv} {of_q} x {of_k} {mask}, {call.__name__}: d{name} is off by {error:.3g}")
     return count, wrong
 
 
@@ -183,7 +222,9 @@ def main():
     warnings.filterwarnings("ignore", ".*with a mask that hides", flashcore.torch.FallbackWarning)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     count, wrong = check_gradients()
-    print("\n".join([*wrong, f"gradients: {count} problems, {len(wrong)} gradients beyond twice the formula's error"]), flush=True)
+    packed, wrong_packed = check_sequences()
+    wrong += wrong_packed
+    print("\n".join([*wrong, f"gradients: {count} problems, {packed} of sequences back to back, {len(wrong)} gradients beyond twice the formula's error"]), flush=True)
     print_times()
     is_same = train_beside(args.steps)
     return 0 if is_same and not wrong else 1

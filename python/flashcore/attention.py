@@ -285,6 +285,22 @@ def _run_mods(
 
         if formula.clauses_against(options, score_mod, mask_mod, given) is not None:
             raise
+        if gradients.on_grad() == "backward" and set(given) == {"cu_seqlens_q", "cu_seqlens_k"}:
+            from flashcore.operators import training
+
+            where = options.causal, (options.window_left, options.window_right)
+            if training.takes_sequences(
+                q, k, v, causal=where[0], window=where[1], softcap=options.softcap
+            ):
+                with_lse = replace(options, layout="bshd", lse=True)
+
+                def attend(q: Any, k: Any, v: Any) -> Any:
+                    return mods.run(with_lse, None, None, given, q, k, v, None, None, None)
+
+                return training.sequences(
+                    attend, q, k, v, given["cu_seqlens_q"], given["cu_seqlens_k"],
+                    layout=options.layout, causal=where[0], window=where[1], scale=options.scale,
+                )  # fmt: skip
         names = [name for name in given if name != "rng"]
         names += [name for name, mod in (("score_mod", score_mod), ("mask_mod", mask_mod)) if mod]
         names += ["dropout_p"] if "rng" in given else []

@@ -20,7 +20,7 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.kinds import FLAG, read
-from flashcore.operators import gradients
+from flashcore.operators import gradients, training
 from flashcore.operators.fallback import attention_by_torch, sequences_by_torch, warn_once
 from flashcore.operators.gradients import needs_gradient
 from flashcore.problem import row_step
@@ -205,10 +205,9 @@ def flash_attn_varlen_func(
     if block_table is None:
         _expect_rows(q=q, k=k, v=v)
         if gradients.falls_back(q, k, v) and not return_attn_probs and alibi_slopes is None:
-            return _by_torch(
-                q, k, v, dropout_p, (cu_seqlens_q, cu_seqlens_k),
-                **common_options(softmax_scale, causal, window_size, softcap),
-            )  # fmt: skip
+            options = common_options(softmax_scale, causal, window_size, softcap)
+            if not _has_backward(q, k, v, dropout_p, **options):
+                return _by_torch(q, k, v, dropout_p, (cu_seqlens_q, cu_seqlens_k), **options)
         k, v = k[None], v[None]
         keys = {"cu_seqlens_k": cu_seqlens_k}
     else:
@@ -246,6 +245,24 @@ def flash_attn_varlen_func(
         )  # fmt: skip
         mask = dropped.s_dmask(probabilities, dtype=q.dtype, **dropout)
     return out[0], softmax_lse[0], mask
+
+
+def _has_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float,
+    *,
+    causal: bool,
+    window: "Tuple[Optional[int], Optional[int]]",
+    softcap: Optional[float],
+    **others: Any,
+) -> bool:
+    """Whether sequences that need gradients run the kernel, and PyTorch's backward pass."""
+    return gradients.on_grad() == "backward" and training.takes_sequences(
+        q, k, v, causal="bottom_right" if causal else None, window=window, softcap=softcap,
+        dropout_p=dropout_p,
+    )  # fmt: skip
 
 
 def _by_torch(

@@ -222,6 +222,24 @@ def test_sequences_back_to_back_have_gradients():
     assert all(x.grad.isfinite().all() and x.grad.any() for x in (q, k, v))
 
 
+def test_which_sequences_have_a_backward_pass():
+    """As on a GPU, where scripts/training-check.py runs them."""
+    from flashcore.operators import training
+
+    def takes(device="cuda", **options):
+        row = type("Row", (), {"device": torch.device(device), "dtype": torch.float16, "shape": (8, 2, 64)})
+        options = {"causal": None, "window": (None, None), "softcap": None, **options}
+        return training.takes_sequences(row, row, row, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+        assert takes() and takes(causal="bottom_right", window=(5, None)) and takes(window=(5, 3))
+        for options in ({"device": "cpu"}, {"softcap": 2.0}, {"dropout_p": 0.1}, {"causal": "top_left"}, {"window": (5, None)}):
+            assert not takes(**options), options
+        patch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+        assert not takes()
+
+
 def test_what_has_no_gradient_is_refused():
     q, k, v = needing(*(draw(1, 2, 16, 32, seed=s) for s in range(3)))
     with pytest.raises(flashcore.GradientError):

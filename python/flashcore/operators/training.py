@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from flashcore.operators import gradients
 from flashcore.operators.fallback import additive_mask
 
-__all__ = ["attention", "reason_against", "register"]
+__all__ = ["attention", "reason_against", "register", "sequences", "takes_sequences"]
 
 Window = Tuple[Optional[int], Optional[int]]
 
@@ -102,6 +102,39 @@ def _reason_against_tensors(
     elif q.device.type != "cpu":
         return f"it needs gradients on the device {q.device.type}"
     return None
+
+
+def takes_sequences(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: Optional[str],
+    window: Window,
+    softcap: Optional[float],
+    dropout_p: float = 0.0,
+) -> bool:
+    """Whether sequences back to back have PyTorch's backward pass; (..., head_dim) tensors.
+
+    Lengths are not read on the host, so a bound that its kernels may leave out is none of
+    theirs, and on the CPU there is no such kernel.
+    """
+    left, right = window
+    has_kernel = q.device.type == "cuda" and torch.cuda.get_device_capability(q.device) >= _OLDEST
+    has_bounds = causal == "bottom_right" or (causal is None and (left is None or right is not None))
+    has_types = q.dtype == k.dtype == v.dtype and q.dtype in (torch.float16, torch.bfloat16)
+    dims = {x.shape[-1] for x in (q, k, v)}
+    return (
+        has_kernel
+        and has_bounds
+        and has_types
+        and softcap is None
+        and not dropout_p
+        and len(dims) == 1
+        and max(dims) <= _MAX_HEAD_DIM
+        and max(dims) % _HEAD_DIM_STEP == 0
+        and not torch.compiler.is_compiling()
+    )
 
 
 # The backward pass ----------------------------------------------------------
@@ -232,6 +265,64 @@ def attention(
     """
     o: torch.Tensor = _Attention.apply(q, k, v, attend, options)
     return o
+
+
+class _Sequences(torch.autograd.Function):
+    """The same of sequences back to back, of tensors of (1, rows, heads, head_dim)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        of_q: torch.Tensor,
+        of_k: torch.Tensor,
+        attend: "Callable[..., Tuple[torch.Tensor, torch.Tensor]]",
+        options: Any,
+    ) -> torch.Tensor:
+        o, lse = attend(q, k, v)
+        ctx.save_for_backward(q, k, v, o, lse, of_q, of_k)
+        ctx.options = options
+        return o
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
+        q, k, v, o, lse, of_q, of_k = ctx.saved_tensors
+        left, right = ctx.options["window"]
+        gradient, q, k, v, o = (x[0] for x in (gradient, q, k, v, o))
+        # Of (heads, rows); what no sequence has was not written.
+        lse = torch.where(lse[0].isfinite(), lse[0], math.inf)
+        state = torch.empty(2, dtype=torch.uint64, device=q.device)
+        results = torch.ops.aten._flash_attention_backward(
+            gradient.contiguous(), q, k, v, o, lse, of_q, of_k, q.shape[0], k.shape[0], 0.0,
+            ctx.options["causal"] is not None, state, state, scale=ctx.options["scale"],
+            window_size_left=left, window_size_right=right,
+        )  # fmt: skip
+        return (*(x[None] for x in results), None, None, None, None)
+
+
+def sequences(
+    attend: "Callable[..., Tuple[torch.Tensor, torch.Tensor]]",
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    *,
+    layout: str,
+    **options: Any,
+) -> torch.Tensor:
+    """o of sequences back to back, with gradients, where :func:`takes_sequences` says so.
+
+    attend: gives o and lse of q, k and v of (1, rows, heads, head_dim), without gradients.
+    options: causal, window and scale, as ``attend`` has them.
+    """
+    if layout == "bhsd":
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    o: torch.Tensor = _Sequences.apply(q, k, v, cu_seqlens_q, cu_seqlens_k, attend, options)
+    return o.transpose(1, 2) if layout == "bhsd" else o
 
 
 # Operators ------------------------------------------------------------------
