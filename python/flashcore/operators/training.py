@@ -57,9 +57,11 @@ def reason_against(
         return "it needs gradients, and returns its log-sum-exp"
     if causal == "top_left" and window != (None, None):
         return "it needs gradients, and is causal at the upper left with a window"
-    return _reason_against_tensors(q, k, v, layout) or _reason_against_sizes(
-        *(x.shape[1 if layout == "bshd" else 2] for x in (q, k)), causal, window
-    )
+    reason = _reason_against_tensors(q, k, v, layout)
+    if reason is not None or q.dim() != 4 or k.dim() != 4:
+        return reason
+    seqlen = 1 if layout == "bshd" else 2
+    return _reason_against_sizes(q.shape[seqlen], k.shape[seqlen], causal, window)
 
 
 def _reason_against_sizes(
@@ -228,7 +230,7 @@ def _on_cpu(
 # Eager calls ----------------------------------------------------------------
 
 
-class _Attention(torch.autograd.Function):
+class _Attention(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     """``attend``(q, k, v) gives o and lse. Faster than an operator's gradients."""
 
     @staticmethod
@@ -267,7 +269,7 @@ def attention(
     return o
 
 
-class _Sequences(torch.autograd.Function):
+class _Sequences(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     """The same of sequences back to back, of tensors of (1, rows, heads, head_dim)."""
 
     @staticmethod
