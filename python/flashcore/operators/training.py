@@ -10,7 +10,7 @@ until FlashCore has a backward pass of its own.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch.autograd import forward_ad
@@ -142,56 +142,54 @@ def takes_sequences(
 # The backward pass ----------------------------------------------------------
 
 
-def _gradients_of(
-    gradient: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    *,
-    causal: Optional[str],
-    window: Window,
-    scale: Optional[float],
-    layout: str,
-) -> Tuple[torch.Tensor, ...]:
-    """Of q, k and v, in ``layout``, as ``gradient`` of o is. lse: (batch, heads_q, seqlen_q)."""
-    heads, seqlen = (2, 1) if layout == "bshd" else (1, 2)
-    if q.shape[seqlen] > k.shape[seqlen]:
-        # A row that sees no key: PyTorch's weights are exp(score - lse).
-        lse = torch.where(lse == -math.inf, math.inf, lse)
-    is_on_gpu = q.device.type == "cuda"
-    if is_on_gpu == (layout == "bhsd"):  # kernels take (batch, seqlen, heads, head_dim)
-        gradient, q, k, v, o = (x.transpose(heads, seqlen) for x in (gradient, q, k, v, o))
-    run = _on_gpu if is_on_gpu else _on_cpu
-    results = run(gradient, q, k, v, o, lse, causal, window, scale)
-    if is_on_gpu == (layout == "bhsd"):
-        results = tuple(x.transpose(1, 2) for x in results)
-    return results
+class _Pass(NamedTuple):
+    """What the backward pass reads: the gradient of o, and what the forward pass had and left."""
+
+    gradient: torch.Tensor
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    o: torch.Tensor
+    lse: torch.Tensor
+    causal: Optional[str]
+    window: Window
+    scale: Optional[float]
+
+    def transposed(self) -> "_Pass":
+        """With heads and rows the other way round, but for lse."""
+        rows = {name: getattr(self, name).transpose(1, 2) for name in ("gradient", *"qkvo")}
+        return self._replace(**rows)
 
 
-def _on_gpu(
-    gradient: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    causal: Optional[str],
-    window: Window,
-    scale: Optional[float],
-) -> Tuple[torch.Tensor, ...]:
+def _gradients_of(given: _Pass, layout: str) -> Tuple[torch.Tensor, ...]:
+    """Of q, k and v, in ``layout``, as tensors of ``given`` are but lse: (batch, heads_q, seqlen_q)."""
+    seqlen = 1 if layout == "bshd" else 2
+    if given.q.shape[seqlen] > given.k.shape[seqlen]:
+        given = given._replace(lse=_without_empty_rows(given.lse))
+    is_on_gpu = given.q.device.type == "cuda"
+    is_other = is_on_gpu == (layout == "bhsd")  # GPUs take (batch, seqlen, heads, head_dim)
+    if is_other:
+        given = given.transposed()
+    results = _on_gpu(given) if is_on_gpu else _on_cpu(given)
+    return tuple(x.transpose(1, 2) for x in results) if is_other else results
+
+
+def _without_empty_rows(lse: torch.Tensor) -> torch.Tensor:
+    """+inf for a row that sees no key: PyTorch's weights are exp(score - lse)."""
+    return torch.where(lse == -math.inf, math.inf, lse)
+
+
+def _on_gpu(given: _Pass) -> Tuple[torch.Tensor, ...]:
     """Of tensors of (batch, seqlen, heads, head_dim). Its masks end at the lower right."""
+    gradient, q, k, v, o, lse, causal, (left, right), scale = given
     seqlen_q, seqlen_k = q.shape[1], k.shape[1]
-    left, right = window
     unseen = 0
     if causal == "top_left" and seqlen_q > seqlen_k:
         causal, right = None, seqlen_q - seqlen_k
     elif causal == "top_left" and seqlen_q < seqlen_k:
         unseen = seqlen_k - seqlen_q
         k, v = k[:, :seqlen_q], v[:, :seqlen_q]
-    # Seed and offset of a dropout, of which there is none: nobody reads them.
-    state = torch.empty(2, dtype=torch.uint64, device=q.device)
+    state = _no_random_numbers(q)
     results = torch.ops.aten._flash_attention_backward(
         gradient, q, k, v, o, lse, None, None, seqlen_q, k.shape[1], 0.0, causal is not None,
         state, state, scale=scale, window_size_left=left, window_size_right=right,
@@ -202,18 +200,14 @@ def _on_gpu(
     return of_q, of_k, of_v
 
 
-def _on_cpu(
-    gradient: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    causal: Optional[str],
-    window: Window,
-    scale: Optional[float],
-) -> Tuple[torch.Tensor, ...]:
-    """Of tensors of (batch, heads, seqlen, head_dim), of as many heads each."""
+def _no_random_numbers(q: torch.Tensor) -> torch.Tensor:
+    """Seed and offset of a dropout, of which there is none: nobody reads them."""
+    return torch.empty(2, dtype=torch.uint64, device=q.device)
+
+
+def _on_cpu(given: _Pass) -> Tuple[torch.Tensor, ...]:
+    """Of tensors of (batch, heads, seqlen, head_dim)."""
+    gradient, q, k, v, o, lse, causal, window, scale = given
     groups = q.shape[1] // k.shape[1]
     each_k, each_v = (x.repeat_interleave(groups, dim=1) for x in (k, v))
     of_q, of_k, of_v = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
@@ -250,7 +244,9 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
-        return (*_gradients_of(gradient, *ctx.saved_tensors, **ctx.options), None, None)
+        options = dict(ctx.options)
+        layout = options.pop("layout")
+        return (*_gradients_of(_Pass(gradient, *ctx.saved_tensors, **options), layout), None, None)
 
 
 def attention(
@@ -296,7 +292,7 @@ class _Sequences(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
         gradient, q, k, v, o = (x[0] for x in (gradient, q, k, v, o))
         # Of (heads, rows); what no sequence has was not written.
         lse = torch.where(lse[0].isfinite(), lse[0], math.inf)
-        state = torch.empty(2, dtype=torch.uint64, device=q.device)
+        state = _no_random_numbers(q)
         results = torch.ops.aten._flash_attention_backward(
             gradient.contiguous(), q, k, v, o, lse, of_q, of_k, q.shape[0], k.shape[0], 0.0,
             ctx.options["causal"] is not None, state, state, scale=ctx.options["scale"],
@@ -354,10 +350,8 @@ def _backward(ctx: Any, gradient: Any, of_lse: Any = None) -> Tuple[Any, ...]:
         return None, None, None, None
     if lse is None:
         _, lse = torch.ops.flashcore.attention_lse(q, k, v, **options)
-    results = _gradients_of(
-        gradient, q, k, v, o, lse, causal=options["causal"], window=window,
-        scale=options["scale"], layout=options["layout"],
-    )  # fmt: skip
+    given = _Pass(gradient, q, k, v, o, lse, options["causal"], window, options["scale"])
+    results = _gradients_of(given, options["layout"])
     return (*results, None)
 
 
