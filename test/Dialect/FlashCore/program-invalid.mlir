@@ -65,6 +65,40 @@ func.func @one_branch(%q: !t, %k: !t, %v: !t, %o: !t) {
 // -----
 
 !t = memref<1x8x64x64xf16>
+func.func @kernel_in_front_of_the_branches(%q: !t, %k: !t, %v: !t, %o: !t) {
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) program {
+    flashcore.append_kernel
+    %is_few = flashcore.few_queries at_most(16)
+    // expected-error @below {{'scf.if' op expects to have all kernels of a program in its branches, but stands beside others}}
+    scf.if %is_few {
+      flashcore.attention_kernel
+    } else {
+      flashcore.attention_kernel
+    }
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x64x64xf16>
+func.func @kernel_behind_the_branches(%q: !t, %k: !t, %v: !t, %o: !t) {
+  flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) program {
+    %is_few = flashcore.few_queries at_most(16)
+    scf.if %is_few {
+      flashcore.attention_kernel
+    } else {
+      flashcore.attention_kernel
+    }
+    // expected-error @below {{'flashcore.scores_kernel' op stands beside an scf.if, whose branches have all kernels of a program}}
+    flashcore.scores_kernel
+  }
+  return
+}
+
+// -----
+
+!t = memref<1x8x64x64xf16>
 func.func @no_queries(%q: !t, %k: !t, %v: !t, %o: !t) {
   flashcore.attention ins(%q, %k, %v : !t, !t, !t) outs(%o : !t) program {
     // expected-error @below {{'flashcore.few_queries' op expects at_most to be positive, but got 0}}

@@ -1,5 +1,4 @@
-//===- SpecializeWarps.cpp - Phase 5: a program for each role
-//---------------===//
+//===- SpecializeWarps.cpp - Phase 5: a program for each role -------------===//
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //

@@ -33,6 +33,11 @@ std::string shapeString(ArrayRef<int64_t> shape);
 LogicalResult verifyShape(Operation *op, StringRef name, Value value,
                           ArrayRef<int64_t> expected);
 
+/// What a kernel of a program reads and writes (ProgramOps.cpp).
+void getEffectsOfKernel(
+    ProgramKernelInterface kernel,
+    SmallVectorImpl<MemoryEffects::EffectInstance> &effects);
+
 /// Checks the kernels of a region of `op`, of which each has been checked alone
 /// (ProgramOps.cpp).
 LogicalResult verifyProgram(Operation *op, Region &program);

@@ -15,9 +15,6 @@
 using namespace mlir;
 using namespace mlir::flashcore;
 
-using Effects =
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
-
 /// Reports that an op is no part of a program.
 static LogicalResult verifyIsInProgram(Operation *op) {
   auto attention = op->getParentOfType<AttentionOp>();
@@ -110,7 +107,9 @@ static LogicalResult verifyKernel(ProgramKernelInterface kernel,
 }
 
 /// Operands of the attention are read and written, too, without a name here.
-static void getKernelEffects(ProgramKernelInterface kernel, Effects &effects) {
+void mlir::flashcore::getEffectsOfKernel(
+    ProgramKernelInterface kernel,
+    SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   for (OpOperand &operand : kernel->getOpOperands()) {
     if (operand.getOperandNumber() < kernel.getReads().size())
       effects.emplace_back(MemoryEffects::Read::get(), &operand);
@@ -157,25 +156,6 @@ LogicalResult ValuesKernelOp::verify() {
   return verifyKernel(*this, {{{WorkspaceRole::Probabilities}}}, {});
 }
 
-void AppendKernelOp::getEffects(Effects &effects) {
-  getKernelEffects(*this, effects);
-}
-void AttentionKernelOp::getEffects(Effects &effects) {
-  getKernelEffects(*this, effects);
-}
-void MergeKernelOp::getEffects(Effects &effects) {
-  getKernelEffects(*this, effects);
-}
-void ScoresKernelOp::getEffects(Effects &effects) {
-  getKernelEffects(*this, effects);
-}
-void SoftmaxKernelOp::getEffects(Effects &effects) {
-  getKernelEffects(*this, effects);
-}
-void ValuesKernelOp::getEffects(Effects &effects) {
-  getKernelEffects(*this, effects);
-}
-
 //===----------------------------------------------------------------------===//
 // All of them
 //===----------------------------------------------------------------------===//
@@ -211,9 +191,12 @@ static LogicalResult verifyUses(WorkspaceOp workspace) {
 /// P1 and P2 of a block; `mayBranch` of one that is no branch itself.
 static LogicalResult verifyBlock(Operation *op, Region &region,
                                  bool mayBranch) {
-  bool hasKernel = false;
+  bool hasKernel = false, hasBranch = false;
   for (Operation &inner : region.front()) {
     if (isa<ProgramKernelInterface>(inner)) {
+      if (hasBranch)
+        return inner.emitOpError("stands beside an scf.if, whose branches have "
+                                 "all kernels of a program");
       hasKernel = true;
       continue;
     }
@@ -233,14 +216,17 @@ static LogicalResult verifyBlock(Operation *op, Region &region,
       return inner.emitOpError("is no part of a program, which is of kernels, "
                                "flashcore.workspace and an scf.if of a "
                                "flashcore.few_queries");
+    if (hasKernel || hasBranch)
+      return inner.emitOpError("expects to have all kernels of a program in "
+                               "its branches, but stands beside others");
     for (Region &nested : inner.getRegions())
       if (nested.empty())
         return inner.emitOpError("expects kernels in both branches");
       else if (failed(verifyBlock(&inner, nested, /*mayBranch=*/false)))
         return failure();
-    hasKernel = true;
+    hasBranch = true;
   }
-  if (!hasKernel)
+  if (!hasKernel && !hasBranch)
     return op->emitOpError("expects a program of kernels, but got none");
   return success();
 }

@@ -88,6 +88,12 @@ class FlashCore_KernelOp<string mnemonic, string text>
     (`reads` `(` $reads^ `:` type($reads) `)`)?
     (`writes` `(` $writes^ `:` type($writes) `)`)? attr-dict
   }];
+  let extraClassDefinition = [{
+    void $cppClass::getEffects(::llvm::SmallVectorImpl<
+        ::mlir::MemoryEffects::EffectInstance> &effects) {
+      ::mlir::flashcore::getEffectsOfKernel(*this, effects);
+    }
+  }];
 }
 
 def FlashCore_AppendKernelOp
