@@ -12,11 +12,9 @@ code is 1.
 A comparison that fails is repeated with other inputs, because the largest error
 of a few rows is a matter of luck; it counts if it fails again.
 """
-import argparse
 import collections
 import dataclasses
 import json
-import os
 import pathlib
 import re
 import shlex
@@ -29,10 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import compiler_lists
 from drawn_attentions import Configuration, Generator, schedule_values
-from fuzz_commands import Problem, execute
+from fuzz_commands import RETRIES, Problem, execute, make_parser
 
-# Inputs of which a comparison that failed must pass all.
-RETRIES = 3
 # What chips without tensor cores for a type say of lists that none of their blocks can walk (C17).
 UNSUPPORTED = re.compile(r"has block lists of \d+ queries, but sm_\d+ has only products of threads")
 # What the runner says where the chip that was drawn is newer than the card.
@@ -114,17 +110,8 @@ class Fuzzer:
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    binaries = ROOT / "build/release/bin"
-    parser.add_argument("--compiler", default=binaries / "flashcore-compile", type=os.fspath)
-    parser.add_argument("--runner", default=binaries / "flashcore-run", type=os.fspath)
-    parser.add_argument("--device", choices=["emulator", "cuda"], default="emulator")
-    parser.add_argument("--seed", type=int, default=None, help="of what is drawn (default: the time)")
+    parser = make_parser(__doc__, "configurations")
     parser.add_argument("--one", metavar="SPEC", help="only this configuration, as a report names it")
-    parser.add_argument("--print", action="store_true", help="print the specs that --count draws and stop")
-    limit = parser.add_mutually_exclusive_group()
-    limit.add_argument("--minutes", type=float, default=1)
-    limit.add_argument("--count", type=int, help="draw so many configurations, however long it takes")
     return parser.parse_args()
 
 

@@ -10,10 +10,8 @@ command that repeats it, and the exit code is 1.
 
 A comparison that fails is repeated with other inputs, as in fuzz-configurations.py.
 """
-import argparse
 import collections
 import json
-import os
 import pathlib
 import random
 import sys
@@ -23,10 +21,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import compiler_lists
-from fuzz_commands import Problem, execute
+from fuzz_commands import RETRIES, Problem, execute, make_parser
 
-# Inputs of which a comparison that failed must pass all.
-RETRIES = 3
 MAX_STEPS = 3
 MANY_ROWS = 64
 
@@ -330,17 +326,8 @@ class Fuzzer:
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    binaries = ROOT / "build/release/bin"
-    parser.add_argument("--compiler", default=binaries / "flashcore-compile", type=os.fspath)
-    parser.add_argument("--runner", default=binaries / "flashcore-run", type=os.fspath)
-    parser.add_argument("--device", choices=["emulator", "cuda"], default="emulator")
-    parser.add_argument("--seed", type=int, default=None, help="of what is drawn (default: the time)")
+    parser = make_parser(__doc__, "functions")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with this number")
-    parser.add_argument("--print", action="store_true", help="print the functions that --count draws and stop")
-    limit = parser.add_mutually_exclusive_group()
-    limit.add_argument("--minutes", type=float, default=1)
-    limit.add_argument("--count", type=int, help="draw so many functions, however long it takes")
     return parser.parse_args()
 
 

@@ -1,8 +1,14 @@
-"""Commands of a fuzzer: what ends them, and which ends are faults."""
+"""Commands of a fuzzer: its own arguments, what ends those that it runs, and which ends are faults."""
+import argparse
+import os
+import pathlib
 import resource
 import signal
 import subprocess
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Inputs of which a comparison that failed must pass all.
+RETRIES = 3
 # Seconds a command. Time of the processor decides, because the machine may be busy;
 # the clock ends what sleeps. Wide kernels of threads take two minutes of the emulator.
 CPU_LIMIT = 240
@@ -39,3 +45,18 @@ def execute(command, **options):
     if internal:
         raise Problem("internal error", f"{command[0]} says '{internal}'\n{text[-2000:]}")
     return result
+
+
+def make_parser(description, drawn):
+    """What the command lines of fuzzers that compile and run have alike; ``drawn`` is what they draw, in the plural."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    binaries = ROOT / "build/release/bin"
+    parser.add_argument("--compiler", default=binaries / "flashcore-compile", type=os.fspath)
+    parser.add_argument("--runner", default=binaries / "flashcore-run", type=os.fspath)
+    parser.add_argument("--device", choices=["emulator", "cuda"], default="emulator")
+    parser.add_argument("--seed", type=int, default=None, help="of what is drawn (default: the time)")
+    parser.add_argument("--print", action="store_true", help=f"print the {drawn} that --count draws and stop")
+    limit = parser.add_mutually_exclusive_group()
+    limit.add_argument("--minutes", type=float, default=1)
+    limit.add_argument("--count", type=int, help=f"draw so many {drawn}, however long it takes")
+    return parser
