@@ -187,8 +187,8 @@ def attention(
     Raises ValueError and TypeError for arguments that do not fit (for what
     score_mod and mask_mod do, TypeError with file and line), UnsupportedError for
     what the compiler has no kernel for, GradientError for a gradient that nothing
-    computes (docs/PyTorch.md lists what does), NoDeviceError without a GPU, KernelFault for a finding of the emulator, and Error for what
-    else fails.
+    computes (docs/PyTorch.md lists what does), NoDeviceError without a GPU, KernelFault
+    for a finding of the emulator, and Error for what else fails.
     """
     if batch_invariant is not False and read("batch_invariant", batch_invariant):
         schedule = invariant_schedule(schedule)
@@ -281,31 +281,16 @@ def _run_mods(
         if out is not None or stream is not None or gradients.on_grad() == "error":
             raise
         from flashcore.operators import formula
-        from flashcore.operators.fallback import warn_once
 
-        if formula.clauses_against(options, score_mod, mask_mod, given) is not None:
+        if not formula.takes(options, score_mod, mask_mod, given):
             raise
-        if gradients.on_grad() == "backward" and set(given) == {"cu_seqlens_q", "cu_seqlens_k"}:
-            from flashcore.operators import training
 
-            where = options.causal, (options.window_left, options.window_right)
-            if training.takes_sequences(
-                q, k, v, causal=where[0], window=where[1], softcap=options.softcap
-            ):
-                with_lse = replace(options, layout="bshd", lse=True)
+        def attend(options: Options, q: Any, k: Any, v: Any) -> Any:
+            return mods.run(options, None, None, given, q, k, v, None, None, None)
 
-                def attend(q: Any, k: Any, v: Any) -> Any:
-                    return mods.run(with_lse, None, None, given, q, k, v, None, None, None)
-
-                return training.sequences(
-                    attend, q, k, v, given["cu_seqlens_q"], given["cu_seqlens_k"],
-                    layout=options.layout, causal=where[0], window=where[1], scale=options.scale,
-                )  # fmt: skip
-        names = [name for name in given if name != "rng"]
-        names += [name for name, mod in (("score_mod", score_mod), ("mask_mod", mask_mod)) if mod]
-        names += ["dropout_p"] if "rng" in given else []
-        warn_once(f"it needs gradients, and has {' and '.join(names)}")
-        return formula.attention_by_formula(options, score_mod, mask_mod, given, q, k, v, bias)
+        return formula.with_gradients(
+            attend, options, score_mod, mask_mod, given, q, k, v, bias
+        )
 
 
 def is_traced(q: Any) -> bool:

@@ -240,6 +240,44 @@ def test_which_sequences_have_a_backward_pass():
         assert not takes()
 
 
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_what_the_backward_pass_of_sequences_is_given(monkeypatch, layout):
+    """Its kernel is a GPU's; the formula stands for it."""
+    from flashcore.operators import training
+    from flashcore.operators.fallback import sequences_by_torch
+
+    ends = torch.tensor([0, 7, 7, 20], dtype=torch.int32)
+
+    def backward(gradient, q, k, v, o, lse, of_q, of_k, most_q, most_k, dropout_p, is_causal, *state, **options):
+        assert o.shape == gradient.shape == q.shape == (20, 4, 32) and k.shape == v.shape == (20, 2, 32)
+        assert lse.shape == (4, 20) and lse.isfinite().all()
+        assert torch.equal(of_q, ends) and torch.equal(of_k, ends) and (most_q, most_k, dropout_p, is_causal) == (20, 20, 0.0, True)
+        assert options == {"scale": None, "window_size_left": 5, "window_size_right": None}
+        with torch.enable_grad():
+            tensors = needing(q, k, v)
+            found = sequences_by_torch(*tensors, ends, ends, causal="bottom_right", window=(5, None))
+            return torch.autograd.grad(found, tensors, gradient)
+
+    sizes = [(1, heads, 20, 32) if layout == "bhsd" else (1, 20, heads, 32) for heads in (4, 2, 2)]
+    inputs = [draw(*size, seed=seed) for seed, size in enumerate(sizes)]
+    call = lambda *x, **options: flashcore.attention(
+        *x, cu_seqlens_q=ends, cu_seqlens_k=ends, causal=True, window=5, layout=layout, **options
+    )
+    with torch.no_grad():
+        wanted, _ = call(*inputs, lse=True)
+    monkeypatch.setattr(training, "takes_sequences", lambda *tensors, **options: True)
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_backward", backward)
+    tensors = needing(*inputs)
+    o = call(*tensors)
+    assert torch.equal(o, wanted)
+    ours = torch.autograd.grad(o.float().sin().sum(), tensors)
+    flashcore.torch.set_on_grad("fallback")
+    warnings.simplefilter("ignore", FallbackWarning)
+    theirs = torch.autograd.grad(call(*tensors).float().sin().sum(), tensors)
+    for mine, other in zip(ours, theirs):
+        torch.testing.assert_close(mine, other, atol=4e-3, rtol=1e-2)
+
+
 def test_what_has_no_gradient_is_refused():
     q, k, v = needing(*(draw(1, 2, 16, 32, seed=s) for s in range(3)))
     with pytest.raises(flashcore.GradientError):

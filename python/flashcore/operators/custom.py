@@ -9,7 +9,7 @@ tensors do not go through them.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -35,6 +35,35 @@ _library: Any = torch.library.Library("flashcore", "DEF")
 _tags = (torch.Tag.pt2_compliant_tag,)
 _library.define(f"attention{_ARGUMENTS} -> Tensor", tags=_tags)
 _library.define(f"attention_lse{_ARGUMENTS} -> (Tensor o, Tensor lse)", tags=_tags)
+
+
+class _Asked(NamedTuple):
+    """What the operators are told beside tensors, by the names of their arguments."""
+
+    causal: Optional[str] = None
+    window_left: Optional[int] = None
+    window_right: Optional[int] = None
+    softcap: Optional[float] = None
+    scale: Optional[float] = None
+    layout: str = "bhsd"
+    memory: str = "bhsd"
+    schedule: str = ""
+    device: Optional[str] = None
+    static: bool = False
+
+    @property
+    def window(self) -> training.Window:
+        return self.window_left, self.window_right
+
+    def reason_against_training(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Optional[torch.Tensor],
+        lse: bool,
+    ) -> Optional[str]:  # fmt: skip
+        """Why PyTorch computes the whole of a call; None if only its backward pass does."""
+        return training.reason_against(
+            q, k, v, causal=self.causal, window=self.window, softcap=self.softcap, bias=bias,
+            lse=lse, layout=self.layout,
+        )  # fmt: skip
 
 
 def attention(
@@ -74,16 +103,15 @@ def attention(
     lse, static = read("lse", lse), read("static", static)
     layout = expect_one_of("layout", layout, LAYOUTS)
     device = expect_one_of("device", device, DEVICES)
+    asked = _Asked(
+        where, left, right, softcap, scale, layout, _memory(q, layout), _schedule_words(schedule),
+        device, static,
+    )  # fmt: skip
     # What is exported has no gradient in it, whatever the parameters say.
     if gradients.needs_gradient(q, k, v, bias) and not gradients.is_exporting():
-        return _with_gradients(
-            q, k, v, bias, where, (left, right), softcap, scale, lse, layout,
-            _schedule_words(schedule), device, static, is_traced,
-        )  # fmt: skip
-    return _operator(
-        q, k, v, bias, where, (left, right), softcap, scale, lse, layout,
-        _schedule_words(schedule), device, static,
-    )  # fmt: skip
+        return _with_gradients(q, k, v, bias, lse, asked, is_traced)
+    operator = torch.ops.flashcore.attention_lse if lse else torch.ops.flashcore.attention
+    return operator(q, k, v, bias, **asked._asdict())
 
 
 def train(
@@ -100,13 +128,11 @@ def train(
 
     Raises UnsupportedError where PyTorch has none for it.
     """
-    where, window = read_causal(causal), (None, None)
-    reason = training.reason_against(
-        q, k, v, causal=where, window=window, softcap=None, bias=bias, lse=False, layout="bhsd"
-    )
+    asked = _Asked(causal=read_causal(causal), scale=scale, memory=_memory(q, "bhsd"))
+    reason = asked.reason_against_training(q, k, v, bias, lse=False)
     if reason is not None:
         raise UnsupportedError(reason)
-    return _train(q, k, v, where, window, scale, "bhsd", "", None, False, is_traced)
+    return _train(q, k, v, asked, is_traced)
 
 
 def _with_gradients(
@@ -114,15 +140,8 @@ def _with_gradients(
     k: torch.Tensor,
     v: torch.Tensor,
     bias: Optional[torch.Tensor],
-    causal: Optional[str],
-    window: training.Window,
-    softcap: Optional[float],
-    scale: Optional[float],
     lse: bool,
-    layout: str,
-    schedule: str,
-    device: Optional[str],
-    static: bool,
+    asked: _Asked,
     is_traced: bool,
 ) -> Any:
     """A call that needs gradients, as ``set_on_grad`` says."""
@@ -130,86 +149,32 @@ def _with_gradients(
     if gradients.on_grad() == "error":
         gradients.refuse("flashcore.attention")
     if gradients.on_grad() == "backward":
-        reason = training.reason_against(
-            q, k, v, causal=causal, window=window, softcap=softcap, bias=bias, lse=lse,
-            layout=layout,
-        )  # fmt: skip
+        reason = asked.reason_against_training(q, k, v, bias, lse)
     if reason is None:
-        return _train(
-            q, k, v, causal, window, scale, layout, schedule, device, static, is_traced
-        )
+        return _train(q, k, v, asked, is_traced)
     warn_once(reason)
     return attention_by_torch(
-        q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
-        layout=layout,
+        q, k, v, causal=asked.causal, window=asked.window, softcap=asked.softcap,
+        scale=asked.scale, bias=bias, lse=lse, layout=asked.layout,
     )  # fmt: skip
 
 
 def _train(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: Optional[str],
-    window: training.Window,
-    scale: Optional[float],
-    layout: str,
-    schedule: str,
-    device: Optional[str],
-    static: bool,
-    is_traced: bool,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, asked: _Asked, is_traced: bool
 ) -> torch.Tensor:
     """By the kernel, which leaves the log-sum-exp for PyTorch's backward pass."""
     o: torch.Tensor
     if is_traced:
-        o, _ = _operator(
-            q, k, v, None, causal, window, None, scale, True, layout, schedule, device, static
-        )
+        o, _ = torch.ops.flashcore.attention_lse(q, k, v, None, **asked._asdict())
         return o
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
-        return _run(
-            q, k, v, lse=True, causal=causal, window_left=window[0], window_right=window[1],
-            scale=scale, layout=layout, memory=_memory(q, layout), schedule=schedule,
-            device=device, static=static,
-        )  # fmt: skip
+        return _run(q, k, v, lse=True, **asked._asdict())
 
     return training.attention(
-        attend, q, k, v, causal=causal, window=window, scale=scale, layout=layout
-    )
-
-
-def _operator(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    bias: Optional[torch.Tensor],
-    causal: Optional[str],
-    window: training.Window,
-    softcap: Optional[float],
-    scale: Optional[float],
-    lse: bool,
-    layout: str,
-    schedule: str,
-    device: Optional[str],
-    static: bool,
-) -> Any:
-    operator = torch.ops.flashcore.attention_lse if lse else torch.ops.flashcore.attention
-    return operator(
-        q,
-        k,
-        v,
-        bias,
-        causal=causal,
-        window_left=window[0],
-        window_right=window[1],
-        softcap=softcap,
-        scale=scale,
-        layout=layout,
-        memory=_memory(q, layout),
-        schedule=schedule,
-        device=device,
-        static=static,
-    )
+        attend, q, k, v, causal=asked.causal, window=asked.window, scale=asked.scale,
+        layout=asked.layout,
+    )  # fmt: skip
 
 
 def _schedule_words(schedule: Any) -> str:

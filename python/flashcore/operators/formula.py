@@ -6,44 +6,70 @@ Scores are in memory, as float32 (batch, heads_q, seqlen_q, seqlen_k).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import torch
 
 from flashcore.errors import GradientError
-from flashcore.operators.fallback import repeat_heads, sequences_by_torch
+from flashcore.operators import gradients, training
+from flashcore.operators.fallback import repeat_heads, sequences_by_torch, warn_once
 from flashcore.options import Options
 
-__all__ = ["attention_by_formula", "clauses_against"]
+__all__ = ["attention_by_formula", "takes", "with_gradients"]
 
-#: Clauses of which there is no gradient here, or none at all.
-_WITHOUT = {
-    "page_table": "pages",
-    "k_new": "new rows",
-    "block_counts": "a block_mask",
-}
-#: What sequences back to back may have beside.
-_OF_SEQUENCES = {"cu_seqlens_q", "cu_seqlens_k", "sinks", "rng"}
+#: Clauses of which there is no gradient here, or none at all: pages, new rows, block_mask.
+_WITHOUT = {"page_table", "k_new", "block_counts"}
+_ENDS = {"cu_seqlens_q", "cu_seqlens_k"}
+#: What sequences back to back may have.
+_OF_SEQUENCES = {*_ENDS, "sinks", "rng"}
 
 
-def clauses_against(
-    options: Options, score_mod: Any, mask_mod: Any, beside: Mapping[str, Any]
-) -> Optional[str]:
-    """What of a call keeps it from :func:`attention_by_formula`; None if nothing does."""
-    for name, what in _WITHOUT.items():
-        if name in beside:
-            return what
-    if options.scores:
-        return "scores"
-    if "cu_seqlens_q" in beside:
-        if score_mod is not None or mask_mod is not None:
-            return "cu_seqlens with score_mod or mask_mod"
-        others = sorted(set(beside) - _OF_SEQUENCES)
-        if others:
-            return f"cu_seqlens with {others[0]}"
-        if options.lse or options.causal == "top_left":
-            return "cu_seqlens with lse or a mask at the upper left"
-    return None
+def takes(options: Options, score_mod: Any, mask_mod: Any, beside: Mapping[str, Any]) -> bool:
+    """Whether :func:`with_gradients` computes a call."""
+    if _WITHOUT & set(beside) or options.scores:
+        return False
+    if "cu_seqlens_q" not in beside:
+        return True
+    has_functions = score_mod is not None or mask_mod is not None
+    is_plain = not options.lse and options.causal != "top_left"
+    return not has_functions and set(beside) <= _OF_SEQUENCES and is_plain
+
+
+def with_gradients(
+    attend: "Callable[..., Tuple[torch.Tensor, torch.Tensor]]",
+    options: Options,
+    score_mod: "Optional[Callable[..., Any]]",
+    mask_mod: "Optional[Callable[..., Any]]",
+    beside: Dict[str, Any],
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+) -> Any:
+    """A call that needs gradients and :func:`takes` names.
+
+    attend: the call of the kernel with other options, of q, k and v.
+    """
+    where = options.causal, (options.window_left, options.window_right)
+    if (
+        gradients.on_grad() == "backward"
+        and set(beside) == _ENDS
+        and training.takes_sequences(
+            q, k, v, causal=where[0], window=where[1], softcap=options.softcap
+        )
+    ):
+        with_lse = replace(options, layout="bshd", lse=True)
+        return training.sequences(
+            lambda *tensors: attend(with_lse, *tensors), q, k, v, beside["cu_seqlens_q"],
+            beside["cu_seqlens_k"], layout=options.layout, causal=where[0], window=where[1],
+            scale=options.scale,
+        )  # fmt: skip
+    names = [name for name in beside if name != "rng"]
+    names += [name for name, mod in (("score_mod", score_mod), ("mask_mod", mask_mod)) if mod]
+    names += ["dropout_p"] if "rng" in beside else []
+    warn_once(f"it needs gradients, and has {' and '.join(names)}")
+    return attention_by_formula(options, score_mod, mask_mod, beside, q, k, v, bias)
 
 
 def attention_by_formula(

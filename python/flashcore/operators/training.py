@@ -57,11 +57,25 @@ def reason_against(
         return "it needs gradients, and returns its log-sum-exp"
     if causal == "top_left" and window != (None, None):
         return "it needs gradients, and is causal at the upper left with a window"
-    reason = _reason_against_tensors(q, k, v, layout)
-    if reason is not None or q.dim() != 4 or k.dim() != 4:
-        return reason
+    if any(x.dim() != 4 for x in (q, k, v)) or not _has_types(q, k, v):
+        return None  # an error, which the kernel tells
     seqlen = 1 if layout == "bshd" else 2
-    return _reason_against_sizes(q.shape[seqlen], k.shape[seqlen], causal, window)
+    return _reason_against_tensors(q, k, v, seqlen) or _reason_against_sizes(
+        q.shape[seqlen], k.shape[seqlen], causal, window
+    )
+
+
+def _has_types(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    return q.dtype == k.dtype == v.dtype and q.dtype in (torch.float16, torch.bfloat16)
+
+
+def _has_kernel(head_dim: int) -> bool:
+    return head_dim <= _MAX_HEAD_DIM and head_dim % _HEAD_DIM_STEP == 0
+
+
+def _is_new_enough(device: torch.device) -> bool:
+    """A GPU for its kernels."""
+    return bool(torch.cuda.get_device_capability(device) >= _OLDEST)
 
 
 def _reason_against_sizes(
@@ -81,25 +95,21 @@ def _reason_against_sizes(
 
 
 def _reason_against_tensors(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: str
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seqlen: int
 ) -> Optional[str]:
-    if any(x.dim() != 4 or x.dtype != q.dtype for x in (q, k, v)):
-        return None  # an error, which the kernel tells
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        return None
+    """seqlen: which axis that is."""
     dims = (q.shape[3], k.shape[3], v.shape[3])
     if dims != (dims[0],) * 3:
         return "it needs gradients, and its head_dim and head_dim_v differ"
-    if dims[0] > _MAX_HEAD_DIM or dims[0] % _HEAD_DIM_STEP:
+    if not _has_kernel(dims[0]):
         return (
             f"it needs gradients, and its head_dim is {dims[0]}, and no multiple of "
             f"{_HEAD_DIM_STEP} up to {_MAX_HEAD_DIM}"
         )
-    seqlen = 1 if layout == "bshd" else 2
     if q.shape[0] == 0 or q.shape[seqlen] == 0 or k.shape[seqlen] == 0:
         return "it needs gradients, and has no queries or no keys"
     if q.device.type == "cuda":
-        if torch.cuda.get_device_capability(q.device) < _OLDEST:
+        if not _is_new_enough(q.device):
             return "it needs gradients, of which PyTorch has no kernel for this GPU"
     elif q.device.type != "cpu":
         return f"it needs gradients on the device {q.device.type}"
@@ -122,19 +132,16 @@ def takes_sequences(
     theirs, and on the CPU there is no such kernel.
     """
     left, right = window
-    has_kernel = q.device.type == "cuda" and torch.cuda.get_device_capability(q.device) >= _OLDEST
+    is_on_gpu = q.device.type == "cuda" and _is_new_enough(q.device)
     has_bounds = causal == "bottom_right" or (causal is None and (left is None or right is not None))
-    has_types = q.dtype == k.dtype == v.dtype and q.dtype in (torch.float16, torch.bfloat16)
-    dims = {x.shape[-1] for x in (q, k, v)}
     return (
-        has_kernel
+        is_on_gpu
         and has_bounds
-        and has_types
+        and _has_types(q, k, v)
         and softcap is None
         and not dropout_p
-        and len(dims) == 1
-        and max(dims) <= _MAX_HEAD_DIM
-        and max(dims) % _HEAD_DIM_STEP == 0
+        and q.shape[-1] == k.shape[-1] == v.shape[-1]
+        and _has_kernel(q.shape[-1])
         and not torch.compiler.is_compiling()
     )
 
