@@ -12,9 +12,11 @@ built. It trusts what the compiler wrote; loading a bundle on a device
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import math
+import operator
 import os
 import re
 from dataclasses import dataclass, field
@@ -556,24 +558,22 @@ def chip_number(chip: str) -> int:
 _UNKNOWN_MULTIPROCESSORS = 1 << 30
 
 _WORDS = re.compile(r"[A-Za-z0-9_$%]+|[<>=!]=|\S")
-#: Operators by how strongly they bind, the weakest first.
-_OPERATORS: Sequence[Mapping[str, Callable[[int, int], int]]] = (
-    {"and": lambda a, b: int(bool(a and b))},
-    {
-        "<=": lambda a, b: int(a <= b),
-        ">=": lambda a, b: int(a >= b),
-        "<": lambda a, b: int(a < b),
-        ">": lambda a, b: int(a > b),
-        "==": lambda a, b: int(a == b),
-        "!=": lambda a, b: int(a != b),
-    },
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {
-        "*": lambda a, b: a * b,
-        "floordiv": lambda a, b: a // b,
-        "ceildiv": lambda a, b: -(-a // b),
-    },
-)
+#: How Python spells a word: its operators bind as those of expressions do, "@" as "*".
+_SPELLINGS = {"floordiv": "//", "ceildiv": "@"}
+_SIGNS = frozenset(("+", "-", "*", "<", ">", "<=", ">=", "==", "!=", "(", ")", ",", "and", "min", "max"))
+_OPERATORS: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.MatMult: lambda a, b: -(-a // b),
+    ast.Lt: operator.lt,
+    ast.Gt: operator.gt,
+    ast.LtE: operator.le,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
 
 
 def evaluate(expression: str, numbers: Sizes) -> int:
@@ -581,39 +581,62 @@ def evaluate(expression: str, numbers: Sizes) -> int:
 
     numbers: has what it names.
 
-    Raises BundleError for what is no expression, or names something else.
+    Raises BundleError for what is no expression, names something else, divides by a number
+    that is not positive or leaves the signed numbers of 64 bits. The runtime has a reader of
+    its own, for it may have no Python; runtime/unittests/Inputs/expressions.json is what both
+    must answer.
     """
-    words = _WORDS.findall(expression)
+    names: List[str] = []
     try:
-        value = _read_operators(words, 0, numbers)
-    except (IndexError, KeyError, ValueError, ZeroDivisionError) as error:
+        words = [_spell(word, names) for word in _WORDS.findall(expression)]
+        tree = ast.parse(" ".join(words), mode="eval")
+        return _evaluate(tree.body, {f"_{i}": numbers[name] for i, name in enumerate(names)})
+    except KeyError as error:
+        raise BundleError(f"cannot evaluate '{expression}': nothing is named {error}") from None
+    except SyntaxError as error:
+        raise BundleError(f"cannot evaluate '{expression}': {error.msg}") from None
+    except (RecursionError, ValueError) as error:
         raise BundleError(f"cannot evaluate '{expression}': {error}") from None
-    if words:
-        raise BundleError(f"cannot evaluate '{expression}': '{words[0]}' is left over")
-    return value
 
 
-def _read_operators(words: List[str], level: int, numbers: Sizes) -> int:
-    if level == len(_OPERATORS):
-        return _read_value(words, numbers)
-    value = _read_operators(words, level + 1, numbers)
-    while words and words[0] in _OPERATORS[level]:
-        operator = _OPERATORS[level][words.pop(0)]
-        value = operator(value, _read_operators(words, level + 1, numbers))
-    return value
+def _spell(word: str, names: List[str]) -> str:
+    """It in Python; ``names`` gets what is a name, which Python may not allow."""
+    if word in _SPELLINGS:
+        return _SPELLINGS[word]
+    if word in _SIGNS:
+        return word
+    if word[0] in "0123456789":
+        return str(int(word))
+    if not _WORDS.fullmatch(word) or not (word[0].isascii() and word[0].isalpha() or word[0] in "_$%"):
+        raise ValueError(f"'{word}' is no part of an expression")
+    names.append(word)
+    return f"_{len(names) - 1}"
 
 
-def _read_value(words: List[str], numbers: Sizes) -> int:
-    word = words.pop(0)
-    if word == "-":
-        return -_read_value(words, numbers)
-    if word.isdigit():
-        return int(word)
-    if word not in ("(", "min", "max"):
-        return numbers[word]
-    if word != "(":
-        words.pop(0)
-    values = [_read_operators(words, 0, numbers)]
-    while words.pop(0) == ",":
-        values.append(_read_operators(words, 0, numbers))
-    return max(values) if word == "max" else min(values)
+def _evaluate(node: ast.AST, numbers: Sizes) -> int:
+    if isinstance(node, ast.Constant):
+        value = int(node.value)
+    elif isinstance(node, ast.Name) and node.id in numbers:
+        value = numbers[node.id]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = -_evaluate(node.operand, numbers)
+    elif isinstance(node, ast.BoolOp):
+        value = all([_evaluate(each, numbers) for each in node.values])
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        extreme = {"min": min, "max": max}.get(node.func.id)
+        if not extreme:
+            raise ValueError("it is no expression of docs/Bundle.md")
+        value = extreme(_evaluate(each, numbers) for each in node.args)
+    elif isinstance(node, ast.BinOp):
+        left, right = _evaluate(node.left, numbers), _evaluate(node.right, numbers)
+        if isinstance(node.op, (ast.FloorDiv, ast.MatMult)) and right <= 0:
+            raise ValueError(f"it divides by {right}")
+        value = _OPERATORS[type(node.op)](left, right)
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right = _evaluate(node.left, numbers), _evaluate(node.comparators[0], numbers)
+        value = _OPERATORS[type(node.ops[0])](left, right)
+    else:
+        raise ValueError("it is no expression of docs/Bundle.md")
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{value} needs more than 64 bits")
+    return int(value)
