@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     )
     from flashcore.masks import show_mask
     from flashcore.merges import merge
+    from flashcore.mods import mask, score
     from flashcore.regions import trace
     from flashcore.scalars import capture
 
@@ -107,12 +108,14 @@ __all__ = [
     "inspect",
     "log",
     "log2",
+    "mask",
     "maximum",
     "merge",
     "minimum",
     "open_device",
     "rsqrt",
     "run_ptx",
+    "score",
     "show_mask",
     "sigmoid",
     "sin",
@@ -150,12 +153,14 @@ _LAZY = {
     "inspect": "compiler",
     "log": "functions",
     "log2": "functions",
+    "mask": "mods",
     "maximum": "functions",
     "merge": "merges",
     "minimum": "functions",
     "open_device": "device",
     "rsqrt": "functions",
     "run_ptx": "emulator",
+    "score": "mods",
     "show_mask": "masks",
     "sigmoid": "functions",
     "sin": "functions",

@@ -77,11 +77,30 @@ class Launch: ...
 
 class Call:
     size: int
-    def run(self, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Optional[int], /) -> Any: ...
+    def run(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        bias: Any,
+        out: Any,
+        stream: Optional[int],
+        beside: Optional[Tuple[Any, ...]] = ...,
+        /,
+    ) -> Any: ...
 
 class Calls:
     def run(
-        self, q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Optional[int], /, *options: Any
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        bias: Any,
+        out: Any,
+        stream: Optional[int],
+        beside: Optional[Tuple[Any, ...]],
+        /,
+        *options: Any,
     ) -> Any: ...
 
 def view(array: Any, stream: Optional[int], name: str = ..., /) -> View: ...
@@ -112,15 +131,20 @@ def chips_for(device: str, shared: int, /) -> Tuple[str, ...]: ...
 def load_bundle(path: _Path, /) -> Bundle: ...
 def open_cuda(ordinal: int, /) -> Device: ...
 def open_emulator(options: str, /) -> Device: ...
-def make_call(resolve: Callable[..., Any], refuses_gradients: bool, /) -> Call: ...
+def make_call(
+    resolve: Callable[..., Tuple[Any, int]], refuses_gradients: bool, names: Tuple[str, ...], /
+) -> Call: ...
 def make_calls(make: Callable[..., Call], /) -> Calls: ...
 def make_launch(
     plan: Plan,
     o: _Allocation,
     lse: _Allocation,
+    scores: _Allocation,
     workspace: _Allocation,
     current_stream: Any,
     o_strides: Tuple[int, ...],
+    sources: Tuple[int, ...],
+    returns_lse: bool,
     /,
 ) -> Launch: ...
 def run_ptx(

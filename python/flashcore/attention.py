@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable, Optional, Tuple, Union
 
 # Again: that which replaced __init__.py does not ask.
 from flashcore import distribution as _distribution
 from flashcore import _core
-from flashcore.errors import GradientError, UnsupportedError
+from flashcore.errors import GradientError
 from flashcore.kinds import read
-from flashcore.options import (
-    Options, Window, has_few_queries, make_options, options_beside, read_dropout,
-)  # fmt: skip
+from flashcore.options import Mods, Options, Window, has_few_queries, make_options
 from flashcore.problem import invariant_schedule
 
 __all__ = ["attention"]
@@ -190,107 +187,183 @@ def attention(
     computes (docs/PyTorch.md lists what does), NoDeviceError without a GPU, KernelFault
     for a finding of the emulator, and Error for what else fails.
     """
-    if batch_invariant is not False and read("batch_invariant", batch_invariant):
-        schedule = invariant_schedule(schedule)
-    if rotary_interleaved is not False:
-        rotary_interleaved = read("rotary_interleaved", rotary_interleaved)
-    dropout = None if dropout_p is _NO_DROPOUT else read_dropout(dropout_p, rng)
-    if not (
-        dropout is None
-        and score_mod is None
-        and mask_mod is None
-        and head_scales is None
-        and alibi_slopes is None
-        and sinks is None
-        and cu_seqlens_q is None
-        and cu_seqlens_k is None
-        and max_seqlen_q is None
-        and seqused_k is None
-        and page_table is None
-        and block_mask is None
-        and scores is None
-        and k_new is None
-        and v_new is None
-        and rotary_cos is None
-        and rotary_sin is None
-    ):
-        beside = dict(
-            head_scales=head_scales, alibi_slopes=alibi_slopes, sinks=sinks,
-            cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k,
-            page_table=page_table, rng=None if dropout is None else rng, k_new=k_new,
-            v_new=v_new, rotary_cos=rotary_cos, rotary_sin=rotary_sin,
+    if dropout_p is _NO_DROPOUT or read("dropout_p", dropout_p) == 0:
+        rng = None  # which is not looked at
+    # In the order of CLAUSES.
+    beside: Tuple[Any, ...] = (
+        head_scales, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, k_new,
+        v_new, rotary_cos, rotary_sin, rng,
+    )  # fmt: skip
+    few = None if max_seqlen_q is None else has_few_queries(max_seqlen_q, cu_seqlens_q)
+    block_size: Any = None
+    mods: Optional[Mods] = None
+    has_functions = score_mod is not None or mask_mod is not None
+    is_seen_by_torch = "torch" in sys.modules and is_traced(q)
+    functions: Any = None
+    if has_functions:
+        functions = _read_functions(is_seen_by_torch, score_mod, mask_mod)
+    if has_functions and functions is None:
+        from flashcore.operators.traced_mods import untraced
+
+        return untraced(
+            attention, q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias,
+            score_mod=score_mod, mask_mod=mask_mod, head_scales=head_scales,
+            alibi_slopes=alibi_slopes, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
+            cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q, seqused_k=seqused_k,
+            page_table=page_table, dropout_p=dropout_p, rng=rng, k_new=k_new, v_new=v_new,
+            rotary_cos=rotary_cos, rotary_sin=rotary_sin, rotary_interleaved=rotary_interleaved,
+            block_mask=block_mask, lse=lse, scores=scores, layout=layout, out=out, stream=stream,
+            schedule=schedule, device=device, static=static, batch_invariant=batch_invariant,
         )  # fmt: skip
-        options = options_beside(
-            window, causal, softcap, scale, lse, layout, schedule, device, static, scores,
-            dropout, rotary_interleaved, has_few_queries(max_seqlen_q, cu_seqlens_q),
-        )  # fmt: skip
+    if block_mask is not None or has_functions:
+        lists: Tuple[Any, ...] = (None, None, None, None)
+        captures: Tuple[Any, ...] = ()
         if block_mask is not None:
-            from flashcore.blocks import read_blocks
+            from flashcore.blocks import read_lists
 
-            blocks, lists = read_blocks(block_mask)
-            options = replace(options, blocks=blocks)
-            beside.update(lists)
-        return _run_mods(options, score_mod, mask_mod, beside, q, k, v, bias, out, stream)
-    if "torch" in sys.modules and is_traced(q):
-        from flashcore.operators import custom
-
-        return custom.attention(
-            q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
-            layout=layout, out=out, stream=stream, schedule=schedule, device=device, static=static,
-        )  # fmt: skip
+            block_size, lists = read_lists(block_mask)
+        if has_functions:
+            mods, captures = functions
+        beside = (*beside, *lists, *captures)
+    options = (
+        causal, window, softcap, scale, lse, layout, schedule, device, static, batch_invariant,
+        scores, dropout_p, rotary_interleaved, few, block_size, mods,
+    )  # fmt: skip
+    if is_seen_by_torch:
+        return _traced(options, beside, score_mod, mask_mod, q, k, v, bias, out, stream)
     try:
         if stream is None:
-            return _calls.run(
-                q, k, v, bias, out, None,
-                causal, window, softcap, scale, lse, layout, schedule, device, static,
-            )  # fmt: skip
+            return _calls.run(q, k, v, bias, out, None, beside, *options)
         from flashcore.arrays import run_on_stream
 
-        others = causal, window, softcap, scale, lse, layout, schedule, device, static
         return run_on_stream(
-            lambda *arguments: _calls.run(*arguments, *others), (q, k, v, bias, out), stream
-        )
-    except GradientError:
-        from flashcore.operators import custom, gradients
-
-        if out is not None or stream is not None or gradients.on_grad() == "error":
-            raise
-        return custom.attention(
-            q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, bias=bias, lse=lse,
-            layout=layout, schedule=schedule, device=device, static=static, is_traced=False,
+            lambda *arguments: _calls.run(*arguments, beside, *options),
+            (q, k, v, bias, out), stream,
         )  # fmt: skip
-
-
-def _run_mods(
-    options: Options, score_mod: Any, mask_mod: Any, beside: Dict[str, Any], q: Any, *others: Any
-) -> Any:
-    if "torch" in sys.modules and is_traced(q):
-        raise UnsupportedError(
-            "expects no score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, dropout or new rows where PyTorch "
-            "traces a call: torch.compiler.disable keeps a function out of torch.compile"
-        )
-    from flashcore import mods
-
-    given = {name: array for name, array in beside.items() if array is not None}
-    try:
-        return mods.run(options, score_mod, mask_mod, given, q, *others)
     except GradientError:
         from flashcore.operators import gradients
 
-        k, v, bias, out, stream = others
         if out is not None or stream is not None or gradients.on_grad() == "error":
             raise
-        from flashcore.operators import formula
+        return _with_gradients(options, beside, score_mod, mask_mod, q, k, v, bias)
 
-        if not formula.takes(options, score_mod, mask_mod, given):
-            raise
 
-        def attend(options: Options, q: Any, k: Any, v: Any) -> Any:
-            return mods.run(options, None, None, given, q, k, v, None, None, None)
+#: Of the tuple of options, those that PyTorch's operators have.
+_OF_OPERATORS = (
+    "causal", "window", "softcap", "scale", "lse", "layout", "schedule", "device", "static",
+)  # fmt: skip
 
-        return formula.with_gradients(
-            attend, options, score_mod, mask_mod, given, q, k, v, bias
-        )
+
+#: Those behind these and batch_invariant.
+_OF_CLAUSES = (
+    "scores", "dropout_p", "rotary_interleaved", "has_few_queries", "block_size", "mods",
+)  # fmt: skip
+
+
+def _for_operators(options: Tuple[Any, ...], beside: Tuple[Any, ...]) -> Any:
+    """What an operator takes; None for a call with more than these have."""
+    *others, few, block_size, mods = options[len(_OF_OPERATORS) :]
+    batch_invariant, scores, *_ = others
+    has_more = any(array is not None for array in beside) or block_size or mods
+    if has_more or scores is not None or few is not None:
+        return None
+    known = dict(zip(_OF_OPERATORS, options))
+    if batch_invariant is not False and read("batch_invariant", batch_invariant):
+        known["schedule"] = invariant_schedule(known["schedule"])
+    return known
+
+
+def _read_functions(is_seen_by_torch: bool, score_mod: Any, mask_mod: Any) -> Any:
+    """What functions are to a kernel, and what they read; None where torch.compile cannot
+    tell when that changes."""
+    if is_seen_by_torch:
+        from flashcore.operators import traced_mods
+
+        return traced_mods.read(score_mod, mask_mod)
+    from flashcore.mods import read_mods
+
+    return read_mods(score_mod, mask_mod)
+
+
+def _traced(
+    options: Tuple[Any, ...],
+    beside: Tuple[Any, ...],
+    score_mod: Any,
+    mask_mod: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+) -> Any:
+    """A call that PyTorch must see as an operator."""
+    from flashcore.operators import custom, gradients
+
+    known = _for_operators(options, beside)
+    if known is not None:
+        return custom.attention(q, k, v, bias=bias, out=out, stream=stream, **known)
+    custom.expect_traceable(out, stream)
+    if gradients.needs_gradient(q, k, v, bias, *beside) and not gradients.is_exporting():
+        if gradients.on_grad() == "error":
+            gradients.refuse("flashcore.attention")
+        checked = custom.constant_options(options)
+        return _by_formula(checked, beside, score_mod, mask_mod, q, k, v, bias)
+    known = dict(zip(_OF_OPERATORS, options))
+    batch_invariant, *more = options[len(_OF_OPERATORS) :]
+    if batch_invariant is not False and read("batch_invariant", batch_invariant):
+        known["schedule"] = invariant_schedule(known["schedule"])
+    known.update(zip(_OF_CLAUSES, more))
+    return custom.attention_with(q, k, v, bias, beside, **known)
+
+
+def _scores_of(options: Options) -> Tuple[str, ...]:
+    return ("scores",) if options.scores else ()
+
+
+def _with_gradients(
+    options: Tuple[Any, ...],
+    beside: Tuple[Any, ...],
+    score_mod: Any,
+    mask_mod: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+) -> Any:
+    """An eager call some of whose tensors need gradients. Raises GradientError for those
+    that nothing computes."""
+    from flashcore.operators import custom
+
+    known = _for_operators(options, beside)
+    if known is not None:
+        return custom.attention(q, k, v, bias=bias, is_traced=False, **known)
+    return _by_formula(make_options(*options), beside, score_mod, mask_mod, q, k, v, bias)
+
+
+def _by_formula(
+    checked: Options,
+    beside: Tuple[Any, ...],
+    score_mod: Any,
+    mask_mod: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+) -> Any:
+    """A call with clauses or functions, and gradients by PyTorch's operators."""
+    from flashcore.beside import name_all
+    from flashcore.operators import formula, gradients
+    from flashcore.resolve import call_for
+
+    given = name_all(checked, beside)
+    if not formula.takes(checked, score_mod, mask_mod, given):
+        gradients.refuse("flashcore.attention", f"it has {', '.join([*given, *_scores_of(checked)])}")
+
+    def attend(options: Options, q: Any, k: Any, v: Any) -> Any:
+        return call_for(options).run(q, k, v, None, None, None, beside)
+
+    return formula.with_gradients(attend, checked, score_mod, mask_mod, given, q, k, v, bias)
 
 
 def is_traced(q: Any) -> bool:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 from flashcore import _core
 from flashcore.arrays import is_tensor, library_of
 from flashcore.errors import UnsupportedError
-from flashcore.kinds import read
+from flashcore.options import read_block_size
 
-__all__ = ["BlockLists", "block_lists", "read_blocks"]
+__all__ = ["BlockLists", "block_lists", "read_lists"]
 
 #: The clauses of the lists, in their order.
 LISTS = tuple(argument for argument, *_, axes, _ in _core.operands() if "query_blocks" in axes)
-
-#: What a size of a block is a multiple of, and its largest.
-_UNIT, _MOST = 16, 65536
 
 
 class BlockLists(NamedTuple):
@@ -67,7 +64,7 @@ def block_lists(mask: Any, block_size: Tuple[int, int] = (128, 128)) -> BlockLis
             f"expects mask of (batch, heads, seqlen_q, seqlen_k), or of its last axes, but got "
             f"{tuple(mask.shape)}"
         )
-    queries, keys = _check_size(block_size)
+    queries, keys = read_block_size(block_size)
     mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
     *outer, rows, columns = mask.shape
     padded = (*outer, -(-rows // queries) * queries, -(-columns // keys) * keys)
@@ -99,21 +96,10 @@ def _list_torch(blocks: Any) -> Tuple[Any, Any]:
     return blocks.sum(-1, dtype=torch.int32), order.to(torch.int32)
 
 
-def _check_size(block_size: Any) -> Tuple[int, int]:
-    sizes = block_size if isinstance(block_size, (tuple, list)) else (block_size, block_size)
-    sizes = [read("block_size", size, whole=block_size) for size in sizes]
-    if len(sizes) != 2 or any(s % _UNIT or not 0 < s <= _MOST for s in sizes):
-        raise ValueError(
-            f"expects blocks of queries and keys of multiples of {_UNIT} up to {_MOST}, but got "
-            f"{block_size!r}"
-        )
-    return sizes[0], sizes[1]
-
-
 def has_size_of_kernels(block_mask: Any) -> bool:
     """Whether kernels take lists of blocks of that size."""
     try:
-        _check_size(_size_of(block_mask))
+        read_block_size(_size_of(block_mask))
     except ValueError:
         return False
     return True
@@ -124,8 +110,8 @@ def _size_of(block_mask: Any) -> Any:
     return getattr(block_mask, "block_size", None) if size is None else size
 
 
-def read_blocks(block_mask: Any) -> Tuple[str, Dict[str, Any]]:
-    """The words of a problem for lists, and the arrays by the names of their clauses.
+def read_lists(block_mask: Any) -> Tuple[Any, Tuple[Any, Any, Any, Any]]:
+    """The size of blocks, and the lists as arguments in the order of ``LISTS``, unchecked.
 
     block_mask: BlockLists, or a BlockMask of FlexAttention.
     """
@@ -136,31 +122,37 @@ def read_blocks(block_mask: Any) -> Tuple[str, Dict[str, Any]]:
             "expects block_mask to be flashcore.BlockLists or a BlockMask with kv_num_blocks and "
             f"kv_indices, but got {block_mask!r}"
         )
-    queries, keys = _check_size(_size_of(block_mask))
-    full_counts: Optional[Any] = getattr(block_mask, "full_kv_num_blocks", None)
-    full_indices: Optional[Any] = getattr(block_mask, "full_kv_indices", None)
+    size = _size_of(block_mask)
+    full_counts = getattr(block_mask, "full_kv_num_blocks", None)
+    full_indices = getattr(block_mask, "full_kv_indices", None)
+    return size, (counts, indices, full_counts, full_indices)
+
+
+def complete(lists: Tuple[Any, Any, Any, Any]) -> Tuple[Any, Any, Any, Any]:
+    """The same with full lists of no blocks where there are none."""
+    counts, indices, full_counts, full_indices = lists
     if (full_counts is None) != (full_indices is None):
         raise ValueError(
             "expects full_kv_num_blocks and full_kv_indices together, but got one of them alone"
         )
-    if full_counts is None:
-        full_counts, full_indices = _none(counts), indices
-    lists = [counts, indices, full_counts, full_indices]
-    axes = _check_lists(lists)
-    return f"{queries}x{keys}:{axes}", dict(zip(LISTS, lists))
-
-
-def _none(counts: Any) -> Any:
+    if full_counts is not None:
+        return lists
     library = library_of(counts)
     if library is None:
         raise UnsupportedError(
             f"expects lists of PyTorch, NumPy or CuPy, but got {type(counts).__name__}"
         )
-    return library.full(counts, _core.view(counts, None, "kv_num_blocks").shape, 0, "int32")
+    shape = _core.view(counts, None, "kv_num_blocks").shape
+    return counts, indices, library.full(counts, shape, 0, "int32"), indices
 
 
-def _check_lists(lists: List[Any]) -> str:
-    """The axes that lists have: b and h, or 1 where they are broadcast."""
+def word_of(block_size: Tuple[int, int], lists: Sequence[Any]) -> str:
+    """The word of a problem for lists that are complete, such as "128x128:bh".
+
+    Behind the colon are the axes that they have, b and h, or 1 where they are broadcast.
+
+    Raises TypeError and ValueError, by names of ``BlockLists``, for what are no lists.
+    """
     names = BlockLists._fields
     views = [_core.view(array, None, name) for name, array in zip(names, lists)]
     shape = views[1].shape
@@ -173,13 +165,8 @@ def _check_lists(lists: List[Any]) -> str:
                 f"expects {name} of {('batch', 'heads', 'blocks of queries', 'blocks of keys')[:rank]}"
                 f", as kv_indices of {shape} has them, but got {view.shape}"
             )
-    return "".join("1" if size == 1 else axis for axis, size in zip("bh", shape))
-
-
-def size_of_word(word: str) -> Tuple[int, int]:
-    """Queries and keys of a block, of the word of a problem."""
-    queries, keys = (int(text) for text in word.partition(":")[0].split("x"))
-    return queries, keys
+    axes = "".join("1" if size == 1 else axis for axis, size in zip("bh", shape))
+    return f"{block_size[0]}x{block_size[1]}:{axes}"
 
 
 def blocks_of(rows: int, each: int) -> int:
@@ -187,9 +174,11 @@ def blocks_of(rows: int, each: int) -> int:
     return max(-(-rows // each), 1)
 
 
-def check_blocks(sizes: Tuple[int, ...], word: str, batch: int, heads: int, q: int, k: int) -> None:
+def check_blocks(
+    sizes: Tuple[int, ...], block_size: Tuple[int, int], batch: int, heads: int, q: int, k: int
+) -> None:
     """The sizes of block_indices against those of an attention."""
-    queries, keys = size_of_word(word)
+    queries, keys = block_size
     for axis, size, whole in (("batch", sizes[0], batch), ("heads", sizes[1], heads)):
         if size not in (1, whole):
             raise ValueError(

@@ -614,8 +614,8 @@ def _spell(word: str, names: List[str]) -> str:
 
 
 def _evaluate(node: ast.AST, numbers: Sizes) -> int:
-    if isinstance(node, ast.Constant):
-        value = int(node.value)
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        value: int = node.value
     elif isinstance(node, ast.Name) and node.id in numbers:
         value = numbers[node.id]
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

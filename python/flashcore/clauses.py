@@ -1,24 +1,23 @@
 """Tensors beside q, k, v and bias: slopes, sinks, lengths, pages, words of a dropout, new rows.
 
-Each is a clause of the op. They reach a call as tensors that score_mod and
-mask_mod read do: :mod:`flashcore.mods` tells the compiler and the runtime of them.
+Each is a clause of the op. They reach a call as tensors that score_mod and mask_mod read do,
+in the tuple of ``_core.Call.run`` in front of these.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core
-from flashcore.arrays import contiguous_strides, dense, library_of
+from flashcore.arrays import contiguous_strides, dense
 from flashcore.blocks import LISTS
-from flashcore.errors import UnsupportedError
 from flashcore.problem import Problem, row_step
+from flashcore.tensors import Tensor, read_tensor
 
-if TYPE_CHECKING:
-    from flashcore.tensors import Tensor
-
-__all__ = ["Beside", "check", "check_appended", "expect_pairs", "prepare", "words_of"]
+__all__ = [
+    "CLAUSES", "check", "check_appended", "expect_pairs", "prepare", "read_clause", "words_of",
+]  # fmt: skip
 
 
 class Clause(NamedTuple):
@@ -38,7 +37,7 @@ class Clause(NamedTuple):
 _TYPES = {"F32": "float32", "I32": "int32", "Half": ""}
 
 
-def _read_clauses() -> "Dict[str, Clause]":
+def _read_clauses() -> Dict[str, Clause]:
     """Of the compiler's table of operands."""
     rows = (row for row in _core.operands() if row[5] == "Input" and row[2] not in ("ins", "bias"))
     return {
@@ -52,8 +51,6 @@ def _read_clauses() -> "Dict[str, Clause]":
 #: What stands beside q, k, v and bias, by the names of arguments, in the order of the clauses.
 CLAUSES: Dict[str, Clause] = _read_clauses()
 
-#: Such arguments of a call, those that are not None.
-Beside = Dict[str, Any]
 
 
 def _of_word(word: str) -> Tuple[str, ...]:
@@ -119,13 +116,13 @@ def _expect_sequences(names: Tuple[str, ...]) -> None:
 
 def prepare(name: str, array: Any) -> Any:
     """An argument as kernels read it, copied where its elements lie apart."""
-    if name == "rng":
-        array = _words_of(array)
     view = _core.view(array, None, name)
     clause = CLAUSES[name]
-    if name in (*NEW_ROWS, *ANGLES):
+    if name == "rng":
+        _expect_words(view)
+    elif name in (*NEW_ROWS, *ANGLES):
         return _prepare_rows(name, array, view)
-    if view.dtype != clause.dtype:
+    elif view.dtype != clause.dtype:
         raise TypeError(f"expects {name} of {clause.dtype}, but got {view.dtype}: convert it first")
     if view.rank != clause.rank:
         axes = "one axis" if clause.rank == 1 else f"{clause.rank} axes, ({', '.join(clause.axes)})"
@@ -133,6 +130,18 @@ def prepare(name: str, array: Any) -> Any:
     wanted = contiguous_strides(view.shape)
     is_dense = all(n <= 1 or s == w for n, s, w in zip(view.shape, view.strides, wanted))
     return array if is_dense else dense(name, array)
+
+
+def read_clause(name: str, array: Any, layout: str) -> Tensor:
+    """What the runtime is told of an argument that :func:`prepare` has seen."""
+    tensor = CLAUSES[name].tensor
+    if name in NEW_ROWS:
+        return read_tensor(tensor, array, layout, None)
+    view = _core.view(array, None, name)
+    sizes, strides, dtype = view.shape, view.strides, view.dtype
+    if name == "rng":  # seed and offset, as four words in their memory
+        sizes, strides, dtype = (2 * sizes[0],), (1,), CLAUSES[name].dtype
+    return Tensor(tensor, dtype, sizes, strides, view.device, True, view.read_only)
 
 
 def _prepare_rows(name: str, array: Any, view: Any) -> Any:
@@ -149,25 +158,17 @@ def _prepare_rows(name: str, array: Any, view: Any) -> Any:
     return array if is_aligned or 0 in view.shape else dense(name, array)
 
 
-def _words_of(rng: Any) -> Any:
-    """Seed and offset as four words, in the memory of the two."""
-    view = _core.view(rng, None, "rng")
+def _expect_words(view: "_core.View") -> None:
     if view.dtype != "int64" or view.shape != (2,):
         raise ValueError(
             f"expects rng of int64 (2,), seed and offset, but got {view.dtype} {view.shape}"
         )
-    library = library_of(rng)
-    if library is None:
-        raise UnsupportedError(
-            f"expects rng of PyTorch, NumPy or CuPy, but got one of {type(rng).__name__}"
-        )
-    return library.as_int32(rng if view.strides == (1,) else library.dense(rng))
 
 
 # Checks ---------------------------------------------------------------------
 
 
-def check(tensors: "Sequence[Tensor]", batch: int, heads_q: int, bias: "Optional[Tensor]") -> None:
+def check(tensors: Sequence[Tensor], batch: int, heads_q: int, bias: Optional[Tensor]) -> None:
     """Sizes against those of q, and what does not go together."""
     sizes = {tensor.name: tensor.sizes for tensor in tensors if tensor.name in _ARGUMENTS}
     count, unit = batch, "a batch entry"
@@ -194,7 +195,7 @@ def check(tensors: "Sequence[Tensor]", batch: int, heads_q: int, bias: "Optional
 _ARGUMENTS = {clause.tensor: name for name, clause in CLAUSES.items()}
 
 
-def check_appended(tensors: "Sequence[Tensor]", q: "Tensor", k: "Tensor", v: "Tensor") -> None:
+def check_appended(tensors: Sequence[Tensor], q: Tensor, k: Tensor, v: Tensor) -> None:
     """New rows against k and v, which are to be written, and what turns them."""
     new = {tensor.name: tensor for tensor in tensors if tensor.name in (*NEW_ROWS, *ANGLES)}
     if not new:
@@ -236,7 +237,7 @@ def _check_angles(
         )
 
 
-def _check_sequences(of_q: int, of_k: int, batch: int, bias: "Optional[Tensor]") -> None:
+def _check_sequences(of_q: int, of_k: int, batch: int, bias: Optional[Tensor]) -> None:
     if of_q != of_k or of_q < 1:
         raise ValueError(
             "expects cu_seqlens_q and cu_seqlens_k of as many entries, one more than there are "

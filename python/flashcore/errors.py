@@ -29,8 +29,8 @@ def no_backward(function: str) -> str:
     """What a GradientError says."""
     return (
         f"{function} has no backward pass: expects tensors that need no gradient, but got one with "
-        "requires_grad; call it under torch.no_grad() or detach() its arguments, or let PyTorch "
-        "compute such calls with flashcore.torch.set_on_grad('fallback')"
+        "requires_grad; call it under torch.no_grad() or detach() its arguments and what "
+        "functions read, or let PyTorch compute such calls with flashcore.torch.set_on_grad('fallback')"
     )
 
 

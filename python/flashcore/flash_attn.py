@@ -558,8 +558,11 @@ def _in_pages(caches: _Caches, least: int) -> _Caches:
 
     least: rows of a page, at least.
     """
-    entries, size = caches.entries, _page_size(caches)
-    if entries is None or size is None or size < least:
+    entries = caches.entries
+    if entries is None:
+        return caches
+    size = _page_size(caches)
+    if size is None or size < least:
         return caches
     steps, rows = _entry_step(caches.k), caches.k.shape[1]
     assert steps is not None
@@ -595,8 +598,9 @@ def _entry_step(cache: torch.Tensor) -> Optional[int]:
     entries, rows = cache.shape[:2]
     if entries == 1 or rows == 1:
         return int(rows)
-    step, rest = divmod(cache.stride(0), cache.stride(1)) if cache.stride(1) else (0, 0)
-    return step if step >= rows and not rest else None
+    outer, inner = cache.stride(0), cache.stride(1)
+    is_whole = inner != 0 and outer % inner == 0 and outer // inner >= rows
+    return outer // inner if is_whole else None
 
 
 def _check_count(count: int, rows: int) -> None:
@@ -612,12 +616,15 @@ def _fill(number: int, count: int, like: torch.Tensor) -> torch.Tensor:
 
 
 def _has_rows(cache: torch.Tensor) -> bool:
-    """Whether kernels take it as it is, of (..., heads, head_dim)."""
+    """Whether kernels take it as it is, of (..., heads, head_dim).
+
+    What PyTorch traces has no memory yet; the operator tells where that is not aligned.
+    """
     step = row_step(cache.shape[-1])
     return (
         cache.stride(-1) == 1
         and all(s % step == 0 for n, s in zip(cache.shape[:-1], cache.stride()) if n > 1)
-        and cache.data_ptr() % (2 * step) == 0
+        and (torch.compiler.is_compiling() or cache.data_ptr() % (2 * step) == 0)
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Optional, Tuple
 
-from flashcore.attention import attention
+from flashcore.attention import attention, is_traced
 from flashcore.blocks import has_size_of_kernels
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import read
-from flashcore.regions import KEY, trace_mods
+from flashcore.mods import reads_by_key
 
 __all__ = ["flex_attention"]
 
@@ -41,26 +42,25 @@ def flex_attention(
     return_lse: return (output, lse), with the natural logarithm, float32 (batch,
         heads_q, seqlen_q).
     kernel_options: choices of PyTorch's kernels, which change nothing here.
-    return_aux: must be None.
+    return_aux: an AuxRequest of PyTorch's: return (output, AuxOutput), which has the ``lse`` that
+        it asks for. Not with return_lse.
 
-    Returns the output: (batch, heads_q, seqlen_q, head_dim_v), of the type of query.
+    Returns the output: (batch, heads_q, seqlen_q, head_dim_v), of the type of query; or it with
+    what return_lse or return_aux asks for.
 
-    Raises UnsupportedError for return_aux, and what flashcore.attention raises. There
-    is no backward pass.
+    Raises ValueError for a block_mask of other sizes, UnsupportedError for a return_aux that asks
+    for max_scores, and what flashcore.attention raises.
     """
-    if return_aux is not None:
-        raise UnsupportedError(
-            f"flex_attention expects return_aux=None, but got {return_aux!r}; return_lse=True "
-            "returns the log-sum-exp"
-        )
+    needs_lse = _reads_aux(return_aux, return_lse)
     enable_gqa, return_lse = read("enable_gqa", enable_gqa), read("return_lse", return_lse)
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise ValueError(
             "expects as many heads of key as of query, or enable_gqa=True, but got "
             f"{key.shape[1]} and {query.shape[1]}"
         )
-    mask_mod, lists = _read_mask(block_mask)
-    return attention(
+    mask_mod, lists = _read_mask(block_mask, query)
+    _expect_sizes(block_mask, query, key)
+    result = attention(
         query,
         _with_batch(key, query.shape[0]),
         _with_batch(value, query.shape[0]),
@@ -68,11 +68,57 @@ def flex_attention(
         mask_mod=mask_mod,
         block_mask=lists,
         scale=scale,
-        lse=return_lse,
+        lse=return_lse or needs_lse,
+    )
+    if return_aux is None:
+        return result
+    from torch.nn.attention.flex_attention import AuxOutput
+
+    return (result[0], AuxOutput(lse=result[1])) if needs_lse else (result, AuxOutput())
+
+
+def _reads_aux(return_aux: Any, return_lse: bool) -> bool:
+    """Whether it asks for the log-sum-exp."""
+    if return_aux is None:
+        return False
+    if return_lse:
+        raise ValueError(
+            f"expects return_lse or return_aux, but got both: return_aux={return_aux!r} has an lse"
+        )
+    if getattr(return_aux, "max_scores", False):
+        raise UnsupportedError(
+            "expects return_aux that asks for no max_scores, which no kernel writes, but got "
+            f"{return_aux!r}"
+        )
+    return bool(return_aux.lse)
+
+
+def _expect_sizes(block_mask: Any, query: Any, key: Any) -> None:
+    """PyTorch has no block_mask of other sizes than it was made for, either."""
+    made_for = getattr(block_mask, "seq_lengths", None)
+    sizes = (query.shape[2], key.shape[2])
+    if made_for is None or _hides_nothing(block_mask) or tuple(made_for) == sizes:
+        return
+    raise ValueError(
+        f"expects block_mask for {sizes[0]} queries and {sizes[1]} keys, but got one that was made "
+        f"for {made_for[0]} and {made_for[1]}: make it anew, or call its _adjust"
     )
 
 
-def _read_mask(block_mask: Any) -> Tuple[Optional[Callable[..., Any]], Any]:
+#: Of the mask that PyTorch makes where there is none, which is for any sizes.
+_SIZE_OF_NO_BLOCKS = 1 << 30
+
+
+def _hides_nothing(block_mask: Any) -> bool:
+    return bool(min(block_mask.BLOCK_SIZE) >= _SIZE_OF_NO_BLOCKS)
+
+
+def _is_noop(mask_mod: Any) -> bool:
+    """Whether it is PyTorch's name for none."""
+    return getattr(mask_mod, "__name__", "") == "noop_mask"
+
+
+def _read_mask(block_mask: Any, query: Any) -> Tuple[Optional[Callable[..., Any]], Any]:
     """The mask_mod that is asked, and the mask whose lists are used; None for none."""
     if block_mask is None:
         return None, None
@@ -81,24 +127,19 @@ def _read_mask(block_mask: Any) -> Tuple[Optional[Callable[..., Any]], Any]:
         raise TypeError(
             f"expects block_mask to be a BlockMask with a mask_mod, or None, but got {block_mask!r}"
         )
-    # PyTorch's name for none: what such a mask hides is in its lists of blocks.
-    if getattr(mask_mod, "__name__", "") == "noop_mask":
+    if _is_noop(mask_mod):  # what such a mask hides is in its lists of blocks
         return None, block_mask
-    needs_lists = _reads_by_key(mask_mod) and has_size_of_kernels(block_mask)
+    needs_lists = _reads_by_key(mask_mod, query) and has_size_of_kernels(block_mask)
     return mask_mod, block_mask if needs_lists else None
 
 
-def _reads_by_key(mask_mod: Callable[..., Any]) -> bool:
+def _reads_by_key(mask_mod: Callable[..., Any], query: Any) -> bool:
     """Whether it reads a tensor at a place that depends on the key."""
-    traced = trace_mods(None, mask_mod)
-    assert traced.mask
-    of_key = {KEY}
-    for value, op in enumerate(traced.mask.ops):
-        if of_key.intersection(op.operands):
-            if op.name == "load":
-                return True
-            of_key.add(value)
-    return False
+    if "torch" in sys.modules and is_traced(query):
+        from flashcore.operators import traced_mods
+
+        return traced_mods.reads_by_key(mask_mod)
+    return reads_by_key(mask_mod)
 
 
 def _with_batch(array: Any, batch: int) -> Any:

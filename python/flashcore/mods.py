@@ -1,160 +1,393 @@
-"""``flashcore.attention`` with score_mod, mask_mod, or tensors beside q, k, v and bias."""
+"""``score_mod`` and ``mask_mod`` of a call: traced once, and what they read.
+
+What a function becomes follows from its code, the values that it closes over and the globals
+that it reads, and for tensors from their types and ranks alone. :func:`read_mods` finds what a
+function with the same became before. One that reads what cannot be compared, such as an
+object's attributes, is traced at each call, unless :func:`mask` or :func:`score` says that it
+does not change.
+"""
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Dict, List
+import builtins
+import dis
+import functools
+import types
+from typing import Any, Dict, FrozenSet, List, NamedTuple, NoReturn, Optional, Tuple
 
-from flashcore import _core
-from flashcore.arrays import CPU, CUDA_HOST, library_of, run_on_stream, wrap_on_host
-from flashcore.clauses import CLAUSES, NEW_ROWS, Beside, expect_pairs, words_of
-from flashcore.clauses import prepare as prepare_clause
-from flashcore.errors import GradientError, UnsupportedError
-from flashcore.options import Further, Options
-from flashcore.regions import Mod, trace_mods
-from flashcore.resolve import call_for, read_captured, reading
-from flashcore.scalars import Capture
+from flashcore.options import CaptureKind, Mods
+from flashcore.regions import KEY, Mod, TracedMods, trace_mods
+from flashcore.scalars import Captured, signature_of
 
-__all__ = ["run"]
+__all__ = ["Handle", "mask", "places_of", "read_mods", "reads_by_key", "score"]
 
 
-def run(
-    options: Options,
-    score_mod: "Mod | None",
-    mask_mod: "Mod | None",
-    beside: Beside,
-    q: Any,
-    k: Any,
-    v: Any,
-    bias: Any,
-    out: Any,
-    stream: Any,
-) -> Any:
-    """Traces the functions, at each call: what they read may have changed."""
-    expect_pairs(tuple(beside))
-    if options.scores:
-        _expect_rectangle(beside, out)
-    if options.blocks:
-        _expect_no_blocks_with(options, beside)
-    traced = trace_mods(score_mod, mask_mod)
-    captures = [capture.array for capture in traced.captures]
-    _refuse_gradients([q, k, v, bias, *beside.values(), *captures])
-    clauses = tuple(name for name in CLAUSES if name in beside)
-    tensors = (
-        *(prepare_clause(name, beside[name]) for name in clauses),
-        *(_prepare(capture, q) for capture in traced.captures),
-    )
-    names = [CLAUSES[name].tensor for name in clauses]
-    names += [f"capture{i}" for i in range(len(traced.captures))]
-    places = tuple(read_captured(*each, options.layout) for each in zip(names, tensors))
-    named = dict(zip((*clauses, *names[len(clauses) :]), tensors))
-    _expect_own_memory(beside, {"q": q, "k": k, "v": v, "bias": bias}, named, out)
-    further = Further(words_of(clauses), traced.regions.words())
-    call = call_for(options, further, places)
-    with reading(tensors):
-        if stream is None:
-            return call.run(q, k, v, bias, out, None)
-        return run_on_stream(call.run, (q, k, v, bias, out), stream)
+class Handle:
+    """A function that is traced once, whatever it reads: the result of mask and score."""
+
+    def __init__(self, name: str, function: Mod) -> None:
+        self.name = name
+        self.function = function
+        #: What it became, alone and beside others, by the handles of score_mod and mask_mod.
+        self._became: Dict[Tuple[int, int], Became] = {}
+        self._others: List[Any] = []  # so that no other has their id()
+        self._read(self, None) if name == "score_mod" else self._read(None, self)
+
+    def _read(self, score_mod: Optional[Handle], mask_mod: Optional[Handle]) -> Became:
+        key = id(score_mod), id(mask_mod)
+        became = self._became.get(key)
+        if became is None:
+            for mod, name in ((score_mod, "score_mod"), (mask_mod, "mask_mod")):
+                if mod is not None and mod.name != name:
+                    raise TypeError(f"expects {name} to be one, but got {mod!r}")
+            self._others += [score_mod, mask_mod]
+            became = self._became[key] = _trace(score_mod, mask_mod)
+        return became
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.function!r}>"
 
 
-def _expect_own_memory(
-    beside: Beside, inputs: Dict[str, Any], named: Dict[str, Any], out: Any
-) -> None:
-    """What a call writes shares no memory with what it reads besides.
+def mask(function: Mod) -> Handle:
+    """A ``mask_mod`` that is traced here, and not again.
 
-    named: what clauses and functions read. Of out with q, k, v and bias, ``_core.Call``
-    sees to that.
+    function: of (batch, head, q_idx, kv_idx), as ``mask_mod`` of :func:`flashcore.attention`.
+
+    Returns what stands in its place in any number of calls. What the function reads is what
+    it is now: numbers do not change any more, and tensors may change what they hold, but not
+    be replaced.
+
+    Raises TypeError, with file and line, for what a mask_mod cannot have.
     """
-    appends = NEW_ROWS[0] in beside
-    if out is None and not appends:
+    return Handle("mask_mod", function)
+
+
+def score(function: Mod) -> Handle:
+    """A ``score_mod`` that is traced here, and not again; as :func:`mask`.
+
+    function: of (score, batch, head, q_idx, kv_idx), as ``score_mod`` of
+        :func:`flashcore.attention`.
+    """
+    return Handle("score_mod", function)
+
+
+class Became(NamedTuple):
+    """What functions became, and the tensors that they read."""
+
+    traced: TracedMods
+    mods: Mods
+    arrays: Tuple[Any, ...]
+
+
+class _Known(NamedTuple):
+    """The same of any functions with one key."""
+
+    traced: TracedMods
+    mods: Mods
+    #: Of each tensor that they read, its number among those that they hold.
+    places: Tuple[int, ...]
+
+
+#: By what functions depend on.
+_known: Dict[Any, _Known] = {}
+#: A program with more starts over.
+_MAX_KNOWN = 1024
+
+
+def read_mods(
+    score_mod: Optional[Mod], mask_mod: Optional[Mod]
+) -> Tuple[Mods, Tuple[Any, ...]]:
+    """What the functions are to a kernel, and the tensors that they read.
+
+    Raises TypeError, with file and line, for what a region cannot have.
+    """
+    became = _read(score_mod, mask_mod)
+    return became.mods, became.arrays
+
+
+def reads_by_key(mask_mod: Mod) -> bool:
+    """Whether a mask reads a tensor at a place that depends on the key."""
+    traced = _read(None, mask_mod).traced
+    assert traced.mask
+    of_key = {KEY}
+    for value, op in enumerate(traced.mask.ops):
+        if of_key.intersection(op.operands):
+            if op.name == "load":
+                return True
+            of_key.add(value)
+    return False
+
+
+#: Where a function holds a value: 0 of score_mod or 1 of mask_mod, and then steps ("closure",
+#: number), ("global", name), ("item", number) of a tuple, and ("array", 0) of a capture.
+Place = Tuple[Any, ...]
+
+
+class Places(NamedTuple):
+    """Where functions hold all that they become something else for, and what they read."""
+
+    seen: Tuple[Place, ...]
+    captured: Tuple[Place, ...]
+
+
+def places_of(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Optional[Places]:
+    """None where that is not all in closures and globals."""
+    found: List[Tuple[Place, Any]] = []
+    try:
+        for number, mod in enumerate((score_mod, mask_mod)):
+            if mod is not None:
+                _key(mod, [], 0)
+                _find_places(mod, (number,), found)
+    except _Unknowable:
+        return None
+    became = _read(score_mod, mask_mod)
+    places = {id(value): place for place, value in found}
+    if not became.traced.is_pure or not all(id(array) in places for array in became.arrays):
+        return None
+    captured = tuple(places[id(array)] for array in became.arrays)
+    return Places(tuple(place for place, _ in found), captured)
+
+
+def _find_places(value: Any, place: Place, found: List[Tuple[Place, Any]]) -> None:
+    """Those in a value whose key is known."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        if value.__defaults__ or value.__kwdefaults__:
+            _refuse()
+        for number, cell in enumerate(value.__closure__ or ()):
+            _find_places(cell.cell_contents, (*place, ("closure", number)), found)
+        if not _is_of_package(value):
+            for name in _names_of(value.__code__).globals:
+                if name in value.__globals__:
+                    held = value.__globals__[name]
+                    _find_places(held, (*place, ("global", name)), found)
+    elif kind is tuple or kind is list:
+        for number, item in enumerate(value):
+            _find_places(item, (*place, ("item", number)), found)
+    elif kind is Captured:
+        if value._indices:
+            _refuse()
+        found.append(((*place, ("array", 0)), value._array))
+    elif kind is types.ModuleType and value.__name__.partition(".")[0] in _PACKAGES:
         return
-    outputs = dict(zip(("out", "the lse of out"), out if isinstance(out, tuple) else (out,)))
-    pairs = [(output, other) for output in outputs for other in named if out is not None]
-    if appends:
-        pairs += [(cache, other) for cache in "kv" for other in ("q", "bias", *named)]
-        if "page_table" not in beside:  # which says what rows of a pool are written
-            pairs.append(("k", "v"))
-    arrays = {**inputs, **named, **outputs}
-    views = {
-        name: _core.view(arrays[name], None, name)
-        for name in dict.fromkeys(name for pair in pairs for name in pair)
-        if arrays[name] is not None
-    }
-    for written, other in pairs:
-        if written in views and other in views and _core.overlap(views[written], views[other]):
-            raise ValueError(
-                f"expects {written} in memory of its own, as the call writes it, but it overlaps "
-                f"{other}: pass a copy"
-            )
+    elif kind in (types.ModuleType, types.MethodType, functools.partial, dict):
+        _refuse()
+    else:
+        found.append((place, value))
 
 
-def _expect_rectangle(beside: Beside, out: Any) -> None:
-    """Of scores that are returned."""
-    for name in ("cu_seqlens_q", "page_table"):
-        if name in beside:
-            raise UnsupportedError(
-                f"expects no scores with {name}, but got both: call it for each sequence, or "
-                "gather the pages first"
-            )
-    if out is not None:
-        raise ValueError(
-            "expects out=None with scores, but got an array: all results are made by the call"
+def _read(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Became:
+    first = mask_mod if score_mod is None else score_mod
+    if type(first) is Handle and (mask_mod is None or type(mask_mod) is Handle):
+        return first._read(score_mod, mask_mod)  # type: ignore[arg-type]
+    tensors: List[Any] = []
+    try:
+        key = (
+            None if score_mod is None else _key(score_mod, tensors, 0),
+            None if mask_mod is None else _key(mask_mod, tensors, 0),
         )
+        known = _known.get(key)
+    except _Unknowable:
+        return _trace(score_mod, mask_mod)
+    if known is None:
+        became = _trace(score_mod, mask_mod)
+        numbers = {id(tensor): i for i, tensor in enumerate(tensors)}
+        if not became.traced.is_pure or not all(id(x) in numbers for x in became.arrays):
+            return became
+        places = tuple(numbers[id(x)] for x in became.arrays)
+        known = _Known(became.traced.without_arrays(), became.mods, places)
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        _known[key] = known
+    return Became(known.traced, known.mods, tuple([tensors[place] for place in known.places]))
 
 
-def _expect_no_blocks_with(options: Options, beside: Beside) -> None:
-    """What kernels do not combine with lists of blocks."""
-    for name in ("cu_seqlens_q", "page_table", "scores"):
-        if name in beside or (name == "scores" and options.scores):
-            raise UnsupportedError(
-                f"expects no block_mask with {name}, but got both: leave block_mask out, which "
-                "changes no result where it is that of the mask"
-            )
+def _trace(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Became:
+    score_mod, mask_mod = (
+        mod.function if type(mod) is Handle else mod for mod in (score_mod, mask_mod)
+    )
+    traced = trace_mods(score_mod, mask_mod)
+    kinds = tuple(
+        tuple(CaptureKind(x.dtype, x.rank, x.converted, x.is_backwards)) for x in traced.captures
+    )
+    arrays = tuple(capture.array for capture in traced.captures)
+    return Became(traced, (traced.regions.words(), kinds), arrays)
 
 
-def _prepare(capture: Capture, q: Any) -> Any:
-    """A tensor as kernels read it, copied where it is not."""
-    array = capture.array
-    library = library_of(array)
-    if library is None:
-        array = wrap_on_host("a captured tensor", array)
-        library = library_of(array)
-    if library is None:
-        if capture.converted:
-            raise UnsupportedError(
-                f"expects captured tensors that need not be converted to {capture.converted}, of a "
-                f"library that is not PyTorch, NumPy or CuPy, but got {capture.dtype}"
-            )
-        return array
-    if capture.converted:
-        _check_range(capture, array)
-        array = library.convert(array, capture.converted)
-    elif capture.is_backwards:
-        array = library.dense(array)
-    if capture.rank == 0:  # PyTorch takes a number on the host with tensors anywhere
-        array = library.beside(array, q)
-    return array
+# What functions depend on ---------------------------------------------------
 
 
-def _check_range(capture: Capture, array: Any) -> None:
-    """Of whole numbers that lose bits, where looking at them waits for no GPU."""
-    view = _core.view(array, None, "a captured tensor")
-    if capture.dtype != "int64" or view.device[0] not in (CPU, CUDA_HOST) or 0 in view.shape:
-        return
-    low, high = int(array.min()), int(array.max())
-    if low < -(1 << 31) or high >= 1 << 31:
-        raise ValueError(
-            f"expects captured tensors of int64 whose values fit in int32, but got {low} to {high}"
-        )
+class _Unknowable(Exception):
+    """A function reads what cannot be told from what it was at another call."""
 
 
-def _refuse_gradients(tensors: List[Any]) -> None:
-    torch = sys.modules.get("torch")
-    if torch is None or not any(getattr(x, "requires_grad", False) for x in tensors):
-        return
-    if torch.is_grad_enabled():
-        raise GradientError(
-            "flashcore.attention with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, dropout or new rows "
-            "has no backward pass: expects tensors that need no gradient, but got one with requires_grad; "
-            "call it under torch.no_grad() or detach() its arguments and what the functions read"
-        )
+def _refuse() -> NoReturn:
+    raise _Unknowable
+
+
+#: Of packages whose functions are what they are: only what they close over is read.
+_PACKAGES = frozenset(("flashcore", "math", "numpy", "operator", "torch"))
+#: Builtins whose result follows from their arguments.
+_BUILTINS = frozenset(
+    getattr(builtins, name)
+    for name in (
+        "abs all any bool dict divmod enumerate filter float frozenset int isinstance len list map "
+        "max min pow range reversed round sorted str sum tuple type zip"
+    ).split()
+)
+#: Types of values that never change.
+_PLAIN = frozenset((bool, int, str, bytes, type(None), type(Ellipsis), range))
+_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_MAX_DEPTH = 16
+_MISSING = object()
+
+
+class _Names(NamedTuple):
+    """What the code of a function reads by name."""
+
+    globals: Tuple[str, ...]
+    attributes: FrozenSet[str]
+    #: Whether it stores or imports, so that it may not do the same again.
+    has_effects: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_of(code: types.CodeType) -> _Names:
+    """Of the code and of what is defined in it."""
+    read: Dict[str, None] = {}
+    attributes = set()
+    has_effects = False
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+            read[str(instruction.argval)] = None
+        elif name.startswith("LOAD") and ("ATTR" in name or "METHOD" in name):
+            attributes.add(str(instruction.argval))
+            has_effects = has_effects or instruction.argval == "random"
+        elif name.startswith(("STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "DELETE", "IMPORT", "YIELD")):
+            has_effects = has_effects or name != "DELETE_FAST"
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _names_of(constant)
+            read.update(dict.fromkeys(inner.globals))
+            attributes |= inner.attributes
+            has_effects = has_effects or inner.has_effects
+    return _Names(tuple(read), frozenset(attributes), has_effects)
+
+
+def _key(function: Any, tensors: List[Any], depth: int) -> Any:
+    """What a function depends on; the tensors that it holds are added to ``tensors``."""
+    if type(function) is Handle:
+        return _key(function.function, tensors, depth + 1)
+    if type(function) is not types.FunctionType:
+        return _value_key(function, tensors, frozenset(), depth)
+    code = function.__code__
+    names = _names_of(code)
+    if names.has_effects or depth > _MAX_DEPTH:
+        _refuse()
+    attributes = names.attributes
+    parts: List[Any] = [code]
+    for cell in function.__closure__ or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:  # nothing is in it yet
+            _refuse()
+        parts.append(_value_key(value, tensors, attributes, depth))
+    if function.__defaults__:
+        parts.append(_value_key(function.__defaults__, tensors, attributes, depth))
+    if function.__kwdefaults__:
+        parts.append(_value_key(function.__kwdefaults__, tensors, attributes, depth))
+    if not _is_of_package(function):
+        variables = function.__globals__
+        for name in names.globals:
+            value = variables.get(name, _MISSING)
+            if value is _MISSING:
+                value = getattr(builtins, name, None)
+            parts.append(_value_key(value, tensors, attributes, depth))
+    return tuple(parts)
+
+
+def _is_of_package(value: Any) -> bool:
+    module = getattr(value, "__module__", None)
+    return type(module) is str and module.partition(".")[0] in _PACKAGES
+
+
+def _value_key(value: Any, tensors: List[Any], attributes: FrozenSet[str], depth: int) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if kind is float:  # 0 is not -0 to a function, and NaN is itself
+        return kind, value.hex()
+    if depth > _MAX_DEPTH:
+        _refuse()
+    if kind is types.FunctionType:
+        return _key(value, tensors, depth + 1)
+    if kind is Captured:
+        tensors.append(value._array)
+        if not value._indices:
+            return kind, _signature_of(value._array)
+        indices = _value_key(value._indices, tensors, attributes, depth + 1)
+        return kind, _signature_of(value._array), indices
+    if kind is types.ModuleType:
+        return _module_key(value, tensors, attributes, depth)
+    if kind is tuple or kind is list:
+        items = [_value_key(item, tensors, attributes, depth + 1) for item in value]
+        return (kind, *items)
+    if kind is dict:
+        pairs = value.items()
+        return (kind, *[_value_key(pair, tensors, attributes, depth + 1) for pair in pairs])
+    return _object_key(value, tensors, attributes, depth)
+
+
+def _module_key(
+    module: Any, tensors: List[Any], attributes: FrozenSet[str], depth: int
+) -> Any:
+    """Of packages of ours and PyTorch's itself; of others what code may read there."""
+    if module.__name__.partition(".")[0] in _PACKAGES:
+        return id(module)  # modules stay
+    members = vars(module)
+    read = sorted(attributes.intersection(members))
+    keys = [(name, _value_key(members[name], tensors, attributes, depth + 1)) for name in read]
+    return (id(module), *keys)
+
+
+def _object_key(
+    value: Any, tensors: List[Any], attributes: FrozenSet[str], depth: int
+) -> Any:
+    kind = type(value)
+    if kind is Handle:
+        return _key(value, tensors, depth + 1)
+    if kind is functools.partial:
+        held = value.func, value.args, value.keywords
+        return (kind, _value_key(held, tensors, attributes, depth + 1))
+    if kind is types.MethodType:
+        bound = value.__func__, value.__self__
+        return (kind, _value_key(bound, tensors, attributes, depth + 1))
+    if kind is type and value in _BUILTINS or isinstance(value, _FUNCTIONS) and _is_known(value):
+        return id(value)
+    package = kind.__module__.partition(".")[0]
+    if package == "torch":
+        if kind.__name__ in ("dtype", "device", "layout"):
+            return kind, value
+        if hasattr(value, "requires_grad"):
+            tensors.append(value)
+            return kind, _signature_of(value)
+    if package == "numpy" and kind.__name__ == "ufunc":
+        return id(value)
+    if package == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return kind, repr(value)  # a number
+    _refuse()
+
+
+def _signature_of(array: Any) -> Any:
+    try:
+        return signature_of(array)
+    except Exception:  # of what no function can read, which tracing tells if one does
+        _refuse()
+
+
+def _is_known(function: Any) -> bool:
+    return function in _BUILTINS or _is_of_package(function)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Optional, Tuple, Union
 
 from flashcore.kinds import CHOICE, describe, expect_one_of, read
-from flashcore.problem import FEW_QUERIES, Schedule, schedule_of
-
-if TYPE_CHECKING:
-    from flashcore.tensors import Tensor
+from flashcore.problem import FEW_QUERIES, Schedule, invariant_schedule, schedule_of
 
 __all__ = [
-    "DEVICES", "LAYOUTS", "STAGES", "Further", "Options", "Window", "has_few_queries", "is_positive",
-    "is_share", "make_options", "options_beside", "read_causal", "read_dropout", "read_window",
-    "round_to_float32", "without_gradients",
+    "DEVICES", "LAYOUTS", "STAGES", "CaptureKind", "Mods", "Options", "Window", "has_few_queries", "is_positive",
+    "is_share", "make_options", "read_block_size", "read_causal", "read_dropout", "read_window", "round_to_float32",
+    "without_gradients",
 ]  # fmt: skip
 
 LAYOUTS = ("bhsd", "bshd")
@@ -27,11 +24,22 @@ STAGES = ("scaled", "capped", "changed", "masked", "probabilities")
 Window = Union[None, int, Tuple[Optional[int], Optional[int]]]
 
 
-class Further(NamedTuple):
-    """What a problem says of such arguments (:class:`flashcore.Problem`)."""
+class CaptureKind(NamedTuple):
+    """What is known of a tensor that functions read, whatever its memory.
 
-    operands: Tuple[str, ...]
-    regions: Tuple[str, ...]
+    dtype: its own.
+    converted: what its elements are converted to at each call; None for none.
+    """
+
+    dtype: str
+    rank: int
+    converted: Optional[str]
+    is_backwards: bool
+
+
+#: What functions became: the words of a problem, and the fields of a CaptureKind for each
+#: tensor that they read. Of tuples and text alone, so that ``_core.Calls`` tells it from others.
+Mods = Tuple[Tuple[str, ...], Tuple[Tuple[Any, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -49,19 +57,19 @@ class Options:
     device: Optional[str] = None
     static: bool = False
     refuses_gradients: bool = True
-    #: Of P; its words are among ``captured``.
-    dropout: Optional[float] = None
-    #: Of clauses, score_mod and mask_mod, with the places of the tensors that they read.
-    further: "Optional[Further]" = None
-    captured: "Tuple[Tensor, ...]" = ()
-    #: The word of lists of blocks, such as "128x128:11"; they are among ``captured``.
-    blocks: Optional[str] = None
     #: The stage of scores that are returned, or None.
     scores: Optional[str] = None
+    #: Of P; its words are the argument ``rng``.
+    dropout: Optional[float] = None
     #: Which columns a rotary embedding pairs.
     rotary_interleaved: bool = False
     #: Whether sequences back to back have few queries each; None: as their mean says.
     has_few_queries: Optional[bool] = None
+    #: Queries and keys of the blocks of lists.
+    block_size: Optional[Tuple[int, int]] = None
+    #: What score_mod and mask_mod became.
+    regions: Tuple[str, ...] = ()
+    captures: Tuple[CaptureKind, ...] = ()
 
     @property
     def needs_lse(self) -> bool:
@@ -84,10 +92,24 @@ def make_options(
     schedule: Any = None,
     device: Optional[str] = None,
     static: bool = False,
+    batch_invariant: bool = False,
     scores: Optional[str] = None,
+    dropout_p: float = 0.0,
+    rotary_interleaved: bool = False,
+    has_few_queries: Optional[bool] = None,
+    block_size: Any = None,
+    mods: Optional[Mods] = None,
 ) -> Options:
-    """Checks the options of :func:`flashcore.attention`."""
+    """Checks the options of :func:`flashcore.attention`.
+
+    has_few_queries: what :func:`has_few_queries` says of max_seqlen_q.
+    block_size: that of the argument block_mask.
+    mods: of score_mod and mask_mod.
+    """
     left, right = read_window(window)
+    if batch_invariant is not False and read("batch_invariant", batch_invariant):
+        schedule = invariant_schedule(schedule)
+    regions, captures = mods or ((), ())
     return Options(
         read_causal(causal),
         left,
@@ -100,47 +122,29 @@ def make_options(
         expect_one_of("device", device, DEVICES),
         read("static", static),
         scores=expect_one_of("scores", scores, (None, *STAGES)),
-    )
-
-
-#: A program with more sets of options starts over.
-_MAX_OPTIONS = 1024
-#: Types of options that never change, and are the same where they are equal and of one type.
-_PLAIN = frozenset((type(None), bool, int, float, str))
-#: Options of :func:`options_beside` that were checked before, by their values and types.
-_known_options: Dict[Any, Options] = {}
-
-
-def options_beside(window: Window, *others: Any) -> Options:
-    """The options of a call with functions or clauses.
-
-    others: the other arguments of :func:`make_options`, in its order, then dropout,
-        rotary_interleaved and has_few_queries as :class:`Options` has them.
-
-    To check them takes longer than all else of a call whose options were seen before.
-    """
-    sides = window if type(window) is tuple else (window,)
-    kinds = tuple(map(type, (*sides, *others)))
-    if not _PLAIN.issuperset(kinds):
-        return _make_options_beside(window, *others)
-    key = window, others, kinds
-    options = _known_options.get(key)
-    if options is None:
-        options = _make_options_beside(window, *others)
-        if len(_known_options) >= _MAX_OPTIONS:
-            _known_options.clear()
-        _known_options[key] = options
-    return options
-
-
-def _make_options_beside(window: Window, causal: Any, *others: Any) -> Options:
-    *given, dropout, rotary_interleaved, has_few_queries = others
-    return replace(
-        make_options(causal, window, *given),
-        dropout=dropout,
-        rotary_interleaved=rotary_interleaved,
+        dropout=read_dropout(dropout_p),
+        rotary_interleaved=read("rotary_interleaved", rotary_interleaved),
         has_few_queries=has_few_queries,
+        block_size=None if block_size is None else read_block_size(block_size),
+        regions=regions,
+        captures=tuple(CaptureKind(*kind) for kind in captures),
     )
+
+
+#: What the sizes of blocks in lists are multiples of, and their largest.
+_BLOCK_UNIT, _MOST_OF_BLOCK = 16, 65536
+
+
+def read_block_size(block_size: Any) -> Tuple[int, int]:
+    """Queries and keys of a block."""
+    sizes = block_size if isinstance(block_size, (tuple, list)) else (block_size, block_size)
+    sizes = [read("block_size", size, whole=block_size) for size in sizes]
+    if len(sizes) != 2 or any(s % _BLOCK_UNIT or not 0 < s <= _MOST_OF_BLOCK for s in sizes):
+        raise ValueError(
+            f"expects blocks of queries and keys of multiples of {_BLOCK_UNIT} up to "
+            f"{_MOST_OF_BLOCK}, but got {block_size!r}"
+        )
+    return sizes[0], sizes[1]
 
 
 def read_causal(causal: object) -> Optional[str]:
@@ -218,7 +222,7 @@ def is_share(dropout_p: float) -> bool:
     return 2**-17 <= round_to_float32(dropout_p) < 1 - 2**-17
 
 
-def read_dropout(dropout_p: Any, rng: Any) -> Optional[float]:
+def read_dropout(dropout_p: Any) -> Optional[float]:
     """As the kernel has it, in f32, of which it takes a multiple of 2^-16. None for 0."""
     number = read("dropout_p", dropout_p)
     if number == 0:
@@ -230,11 +234,6 @@ def read_dropout(dropout_p: Any, rng: Any) -> Optional[float]:
     if not is_share(share):
         raise ValueError(
             f"expects dropout_p to be 0, or from 2^-17 to below 1 - 2^-17, but got {dropout_p!r}"
-        )
-    if rng is None:
-        raise ValueError(
-            f"expects rng, seed and offset of int64 (2,), with dropout_p {dropout_p!r}, but got "
-            "None"
         )
     return share
 

@@ -12,11 +12,11 @@ import contextlib
 import functools
 import inspect
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple
 
 from flashcore import functions as _functions  # noqa: F401  # scalars finds them by name
-from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch
+from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch, is_recorded
 
 __all__ = ["Regions", "TracedMods", "trace", "trace_mods"]
 
@@ -73,6 +73,13 @@ class TracedMods:
     mask: Optional[Program]
     captures: Tuple[Capture, ...]
     regions: Regions
+    #: Whether they used tensors in no other way than to read elements at places that the
+    #: kernel knows, so that they become the same with others of the same types.
+    is_pure: bool = True
+
+    def without_arrays(self) -> TracedMods:
+        """The same, with what is known of captures but their memory."""
+        return replace(self, captures=tuple(capture.without_array() for capture in self.captures))
 
 
 _NO_MODS = TracedMods(None, None, (), Regions())
@@ -95,8 +102,10 @@ def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
     if score_mod is None and mask_mod is None:
         return _NO_MODS
     captures = Captures()
-    score = None if score_mod is None else _trace_one("score_mod", score_mod, captures)
-    mask = None if mask_mod is None else _trace_one("mask_mod", mask_mod, captures)
+    with _torch_functions() as functions:
+        score = None if score_mod is None else _trace_one("score_mod", score_mod, captures)
+        mask = None if mask_mod is None else _trace_one("mask_mod", mask_mod, captures)
+    is_pure = not getattr(functions, "used_tensors", False)
     programs = [program for program in (score, mask) if program]
     loads = [op.detail for program in programs for op in program.ops if op.name == "load"]
     # The compiler names tensors in the order of their first uses.
@@ -109,7 +118,7 @@ def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
         for name, program in (("score", score), ("mask", mask))
         if program
     )
-    return TracedMods(score, mask, kept, Regions(named, types))
+    return TracedMods(score, mask, kept, Regions(named, types), is_pure)
 
 
 # Tracing --------------------------------------------------------------------
@@ -118,13 +127,12 @@ def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
 def _trace_one(name: str, mod: Mod, captures: Captures) -> Program:
     tracer = Tracer(captures)
     arguments = [Scalar(tracer, i, op.type) for i, op in enumerate(tracer.ops)]
-    with _torch_functions():
-        try:
-            returned = mod(*(arguments if name == "score_mod" else arguments[1:]))
-        except TypeError:
-            _check_parameters(name, mod)  # here, since it takes as long as all the rest
-            raise
-        result = _read_result(name, mod, tracer, returned)
+    try:
+        returned = mod(*(arguments if name == "score_mod" else arguments[1:]))
+    except TypeError:
+        _check_parameters(name, mod)  # here, since it takes as long as all the rest
+        raise
+    result = _read_result(name, mod, tracer, returned)
     return _without_dead_ops(tracer.ops, result.value)
 
 
@@ -182,9 +190,14 @@ def _mode_class() -> Any:
     from torch.overrides import TorchFunctionMode
 
     class Mode(TorchFunctionMode):  # type: ignore[misc]
+        #: Whether tensors alone were asked for something, be it their sizes.
+        used_tensors = False
+
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), options: Any = None
         ) -> Any:
+            if not is_recorded(args, options or {}):
+                self.used_tensors = True
             return call_torch(function, args, options or {})
 
     return Mode

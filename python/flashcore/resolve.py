@@ -7,42 +7,38 @@ memory.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import struct
-import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import (
-    Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple,
-)  # fmt: skip
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from flashcore import _core, arrays, clauses, foreign, kernels
-from flashcore.arrays import (
-    CPU, CUDA, CUDA_HOST, LEGACY_STREAM, SHORT, Library, device_kind, name_of_device, stream_for,
-)  # fmt: skip
-from flashcore.blocks import blocks_of, check_blocks, size_of_word
-from flashcore.errors import Error, UnsupportedError, not_loaded
-from flashcore.options import Further, Options
+from flashcore.arrays import CPU, CUDA, CUDA_HOST, SHORT, Library, device_kind, name_of_device
+from flashcore.beside import Prepare, expect_pairs, name_all, needs_copies, read_all
+from flashcore.blocks import LISTS, blocks_of, check_blocks, word_of
+from flashcore.errors import Error, not_loaded
+from flashcore.options import Options
 from flashcore.problem import INVARIANT, Problem, Schedule, abridge
 from flashcore.tensors import (
     AXES, Sizes, Tensor, expect_no_overlap, has_rows, is_dense, is_like, normal_strides,
     read_tensor, reorder, strides_of,
 )  # fmt: skip
 
-__all__ = ["call_for", "read_captured", "reading", "resolve"]
+__all__ = ["call_for", "resolve"]
 
-Run = Callable[[Any, Any, Any, Any, Any, Any], Any]
+#: Of q, k, v, bias, out, stream and the tuple of tensors beside these.
+Run = Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
 Spec = Tuple[str, int, bool, Sizes, Sizes]
 
 #: Of an element that is read beside q, k and v; others have two.
 _CAPTURED_BYTES = {"float32": 4, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
-#: What calls with more than _core.Launch knows say of the stream that they need.
-_FOR_ARRAYS = (
-    "with score_mod or mask_mod, ALiBi, sinks, lengths, pages, scores, dropout or new rows for "
-    "arrays"
-)
+#: What _core calls tensors of every attention, in the order of its arguments; those beside
+#: these that are given follow.
+_FIXED = ("q", "k", "v", "bias", "o", "lse", "scores")
+#: What a call writes beside its outputs, in numbers of _core.
+_WRITES_NOTHING, _WRITES_CACHES, _WRITES_PAGES = range(3)
 #: Of k and v with page_table.
 _PAGE_AXES = {
     "bhsd": "(pages, heads, page_size, head_dim)",
@@ -64,6 +60,10 @@ class Arguments:
     has_permuted_outputs: bool
     #: Of clauses, and what score_mod and mask_mod read.
     captured: Tuple[Tensor, ...] = ()
+    #: The words of a problem for the clauses.
+    words: Tuple[str, ...] = ()
+    #: That of lists of blocks, such as "128x128:11".
+    blocks: Optional[str] = None
 
     @property
     def o_sizes(self) -> Sizes:
@@ -94,46 +94,22 @@ class Arguments:
         return [tensor for tensor in every if tensor is not None]
 
 
-#: Of each thread, what clauses, score_mod and mask_mod read in its call: that is data
-#: of the call, and what is kept of one must not keep its memory.
-_local = threading.local()
-
-
-@contextlib.contextmanager
-def reading(tensors: Sequence[Any]) -> Iterator[None]:
-    """Calls inside read these tensors, which ``Options.captured`` describes."""
-    outer = getattr(_local, "tensors", ())
-    _local.tensors = tensors
-    try:
-        yield
-    finally:
-        _local.tensors = outer
-
-
-#: By options, further words and what they read.
-_calls_of_options: Dict[Any, "_core.Call"] = {}
+#: By options.
+_calls_of_options: Dict[Options, "_core.Call"] = {}
 #: A program with more sets of options starts over.
 _MAX_CALLS = 1024
+#: Arguments of clauses, in the order of the tuple that _core.Call takes.
+_NAMES = tuple(clauses.CLAUSES)
 
 
-def call_for(
-    options: Options,
-    further: Optional[Further] = None,
-    captured: Tuple[Tensor, ...] = (),
-) -> "_core.Call":
-    """What runs attention with these options, as ``run(q, k, v, bias, out, stream)``.
-
-    further, captured: in the place of those of the options, if there are any.
-    """
-    key = options, further, captured
-    call = _calls_of_options.get(key)
+def call_for(options: Options) -> "_core.Call":
+    """What runs attention with these options, as ``run(q, k, v, bias, out, stream, beside)``."""
+    call = _calls_of_options.get(options)
     if call is None:
-        if further is not None:
-            options = replace(options, further=further, captured=captured)
         if len(_calls_of_options) >= _MAX_CALLS:
             _calls_of_options.clear()
-        call = _core.make_call(partial(resolve, options), options.refuses_gradients)
-        _calls_of_options[key] = call
+        call = _core.make_call(partial(resolve, options), options.refuses_gradients, _NAMES)
+        _calls_of_options[options] = call
     return call
 
 
@@ -147,8 +123,14 @@ def resolve(
     out: Any,
     out_lse: Any,
     stream: Any,
-) -> Any:
-    """What to do for such arguments, again and again."""
+    beside: Any,
+) -> Tuple[Any, int]:
+    """What to do for such arguments, again and again, and what it writes beside outputs."""
+    given = name_all(options, beside)
+    expect_pairs(options, given, out)
+    prepare = Prepare(options, beside)
+    if needs_copies(prepare, beside, q):
+        return partial(_run_prepared, call, prepare), _WRITES_NOTHING
     library = arrays.library_of(q)
     arguments = Arguments(
         read_tensor("q", q, options.layout, stream),
@@ -158,14 +140,28 @@ def resolve(
         None if out is None else read_tensor("out", out, options.layout, stream),
         None if out_lse is None else _read_lse(out_lse, stream),
         library is not None and library.has_permuted_outputs,
-        options.captured,
+        read_all(given, options.layout),
+        clauses.words_of(tuple(name for name in given if name in clauses.CLAUSES)),
+        options.block_size and word_of(options.block_size, [given[name] for name in LISTS]),
     )
     _check(arguments, options)
+    return _action(library, options, call, arguments, q), _writes(arguments)
+
+
+def _writes(arguments: Arguments) -> int:
+    if not arguments.appends:
+        return _WRITES_NOTHING
+    return _WRITES_PAGES if arguments.page_table else _WRITES_CACHES
+
+
+def _action(
+    library: Optional[Library], options: Options, call: "_core.Call", arguments: Arguments, q: Any
+) -> Any:
     kind = device_kind("q", arguments.q.device, options.device)
     if library is None:
         return _resolve_foreign(options, call, arguments, kind)
     if _is_empty(arguments):
-        return partial(_run_empty, library, options, arguments.o_sizes, arguments.seqlen_k)
+        return partial(_run_empty, library, options, arguments)
     fixed = _to_copy(arguments, on_host=arguments.q.device[0] != CUDA)
     if arguments.appends:
         _check_caches(arguments, fixed)
@@ -173,8 +169,6 @@ def resolve(
         return partial(_run_copied, library, call, fixed)
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return _make_host_run(library, options, arguments, kind)
-    if options.further:
-        return _make_device_run(library, options, arguments)
     return _make_launch(library, options, arguments, q)
 
 
@@ -182,11 +176,6 @@ def _resolve_foreign(
     options: Options, call: "_core.Call", arguments: Arguments, kind: str
 ) -> Run:
     """Of arrays that we know nothing of but DLPack."""
-    if options.further:
-        raise UnsupportedError(
-            "expects arrays of PyTorch, NumPy or CuPy with score_mod or mask_mod, ALiBi, sinks, "
-            "lengths, pages, scores, dropout or new rows, but got others"
-        )
     if arguments.q.device[0] in (CPU, CUDA_HOST):
         return partial(foreign.run_on_host, call)
     fixed = _to_copy(arguments, on_host=False)
@@ -201,10 +190,18 @@ def _resolve_foreign(
     problem, schedule = _problem(arguments, options, target)
     specs, _ = _specs(arguments, options, problem.layout)
     plan = kernels.load(target, problem, schedule).module.plan(specs)
-    shapes = [reorder(arguments.o_sizes, options.layout)]
-    if options.lse:
-        shapes.append(arguments.o_sizes[:3])
-    return foreign.make_device_run(plan, target, ordinal, shapes, arguments.q.dtype)
+    lse = arguments.o_sizes[:3] if options.needs_lse else None
+    scores = _score_sizes(arguments) if options.scores else None
+    shapes = {
+        "o": (reorder(arguments.o_sizes, options.layout), arguments.q.dtype),
+        "lse": (lse, "float32"),
+        "scores": (scores, "float32"),
+    }
+    outputs = {name: (shape, dtype) for name, (shape, dtype) in shapes.items() if shape}
+    returned = [name for name in outputs if name != "lse" or options.lse]
+    return foreign.make_device_run(
+        plan, target, ordinal, outputs, returned, _sources(arguments, specs)
+    )
 
 
 # Reading and checking -------------------------------------------------------
@@ -221,13 +218,6 @@ def _read_bias(array: Any, stream: Any) -> Tensor:
     sizes = (1,) * missing + view.shape
     strides = (0,) * missing + view.strides
     return Tensor("bias", view.dtype, sizes, strides, view.device, True, view.read_only)
-
-
-def read_captured(name: str, array: Any, layout: str) -> Tensor:
-    if name in clauses.NEW_ROWS:
-        return read_tensor(name, array, layout, None)
-    view = _core.view(array, None, name)
-    return Tensor(name, view.dtype, view.shape, view.strides, view.device, True, view.read_only)
 
 
 def _read_lse(array: Any, stream: Any) -> Tensor:
@@ -254,10 +244,10 @@ def _check(arguments: Arguments, options: Options) -> None:
     batch, heads_q = arguments.q.sizes[:2]
     clauses.check(arguments.captured, batch, heads_q, arguments.bias)
     clauses.check_appended(arguments.captured, arguments.q, arguments.k, arguments.v)
-    if options.blocks:
+    if options.block_size:
         indices = next(t for t in arguments.captured if t.name == "block_indices")
         rows = arguments.q.sizes[2], arguments.k.sizes[2]
-        check_blocks(indices.sizes, options.blocks, batch, heads_q, *rows)
+        check_blocks(indices.sizes, options.block_size, batch, heads_q, *rows)
     _check_outputs(arguments, options)
 
 
@@ -356,35 +346,27 @@ def _is_empty(arguments: Arguments) -> bool:
 def _run_empty(
     library: Library,
     options: Options,
-    sizes: Sizes,
-    seqlen_k: int,
+    arguments: Arguments,
     q: Any,
     k: Any,
     v: Any,
     bias: Any,
     out: Any,
     stream: Any,
+    beside: Any,
 ) -> Any:
     """Queries that see no key."""
-    shape = reorder(sizes, options.layout)
-    o = library.full(q, shape, 0.0, _core.view(q, stream).dtype)
-    if options.scores:  # of no element
-        scores = library.full(q, (*sizes[:3], seqlen_k), 0.0, "float32")
+    sizes = arguments.o_sizes
+    o = library.full(q, reorder(sizes, options.layout), 0.0, arguments.q.dtype)
+    lse = scores = None
+    if options.needs_lse:
         lse = library.full(q, sizes[:3], float("-inf"), "float32")
-        _fill_sinks(library, options, lse)
-        return _results(options, o, lse, scores)
-    if not options.lse:
-        return _deliver(library, out, o)
-    lse = library.full(q, sizes[:3], float("-inf"), "float32")
-    _fill_sinks(library, options, lse)
-    return _deliver(library, out, (o, lse))
-
-
-def _fill_sinks(library: Library, options: Options, lse: Any) -> None:
-    """The lse of rows that see no key: the sink is all that they sum up."""
-    for tensor, array in zip(options.captured, _captured(options)):
-        if tensor.name == "sink_logits":
-            library.copy(lse, array.reshape(1, -1, 1))
+        sinks = name_all(options, beside).get("sinks")
+        if sinks is not None:  # all that such rows sum up
+            library.copy(lse, sinks.reshape(1, -1, 1))
+    if options.scores:  # of no element
+        scores = library.full(q, _score_sizes(arguments), 0.0, "float32")
+    return _deliver(library, out, _results(options, o, lse, scores))
 
 
 def _deliver(library: Library, out: Any, result: Any) -> Any:
@@ -432,6 +414,21 @@ def _check_caches(arguments: Arguments, fixed: Set[str]) -> None:
         expect_no_overlap(tensor)
 
 
+def _run_prepared(
+    call: "_core.Call",
+    prepare: Prepare,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+    beside: Any,
+) -> Any:
+    """With copies of what kernels do not read as it is, made at each call."""
+    return call.run(q, k, v, bias, out, stream, prepare(beside, q))
+
+
 def _run_copied(
     library: Library,
     call: "_core.Call",
@@ -442,14 +439,15 @@ def _run_copied(
     bias: Any,
     out: Any,
     stream: Any,
+    beside: Any,
 ) -> Any:
     q, k, v, bias = (
         arrays.dense(name, array) if name in fixed else array
         for name, array in (("q", q), ("k", k), ("v", v), ("bias", bias))
     )
     if "out" in fixed:
-        return _deliver(library, out, call.run(q, k, v, bias, None, stream))
-    return call.run(q, k, v, bias, out, stream)
+        return _deliver(library, out, call.run(q, k, v, bias, None, stream, beside))
+    return call.run(q, k, v, bias, out, stream, beside)
 
 
 # Kernels --------------------------------------------------------------------
@@ -520,22 +518,22 @@ def _problem(
         options.scores,
         "f32" if options.scores else None,
         *_append_words(arguments, options),
-        options.blocks,
+        arguments.blocks,
     )
-    if options.further:
+    if _has_more(arguments, options):
         exact = replace(
             exact,
-            operands=options.further.operands,
+            operands=arguments.words,
             sizes=_further_sizes(arguments, options),
-            regions=options.further.regions,
+            regions=options.regions,
         )
     if options.static:
         exact = replace(exact, layout=_static_layout(arguments, options))
-        return _unique(exact, options), options.schedule
+        return _unique(exact, arguments, options), options.schedule
     problem, schedule = exact.kernel_class(
         target.multiprocessors, None, INVARIANT in options.schedule, options.has_few_queries
     )
-    problem = _unique(problem, options)
+    problem = _unique(problem, arguments, options)
     chosen = {name for name, _ in options.schedule}
     ours = tuple(option for option in schedule if option[0] not in chosen)
     return problem, options.schedule + ours
@@ -552,9 +550,14 @@ def _further_sizes(arguments: Arguments, options: Options) -> "Tuple[Tuple[str, 
     return tuple(sizes)
 
 
-def _unique(problem: Problem, options: Options) -> Problem:
+def _has_more(arguments: Arguments, options: Options) -> bool:
+    """Whether it is more than q, k, v and a bias."""
+    return bool(arguments.captured or options.regions or options.scores)
+
+
+def _unique(problem: Problem, arguments: Arguments, options: Options) -> Problem:
     """The same in the compiler's words, since a word may bring others along."""
-    return problem if options.further is None else Problem.parse(problem.words())
+    return Problem.parse(problem.words()) if _has_more(arguments, options) else problem
 
 
 def _append_words(
@@ -585,14 +588,13 @@ def _static_layout(arguments: Arguments, options: Options) -> str:
 
 def _has_spare_blocks(arguments: Arguments, options: Options) -> bool:
     """Whether lists have more blocks than q and k, of which dense words have none."""
-    if not options.blocks:
+    if not options.block_size:
         return False
     indices = next(t for t in arguments.captured if t.name == "block_indices")
-    each = size_of_word(options.blocks)
     rows = arguments.q.sizes[2], arguments.k.sizes[2]
     return any(
         count > blocks_of(total, size)
-        for count, total, size in zip(indices.sizes[2:], rows, each)
+        for count, total, size in zip(indices.sizes[2:], rows, options.block_size)
     )
 
 
@@ -626,6 +628,12 @@ def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Sp
     return specs, o_strides
 
 
+def _sources(arguments: Arguments, specs: Sequence[Spec]) -> Tuple[int, ...]:
+    """Which argument of _core each tensor of a plan is."""
+    names = (*_FIXED, *(tensor.name for tensor in arguments.captured))
+    return tuple(names.index(name) for name, *_ in specs)
+
+
 def _load_on_device(
     library: Library, target: "_core.Device", problem: Problem, schedule: Schedule
 ) -> kernels.Loaded:
@@ -647,47 +655,44 @@ def _make_launch(
     same = library.same_allocation()
     if same and arguments.q.sizes == sizes and is_like(arguments.q, o_strides):
         o = same, None, {}
-    lse_strides = arrays.contiguous_strides(sizes[:3])
-    lse = library.allocation(q, sizes[:3], lse_strides, "float32")
+
+    def of_floats(sizes: Sizes) -> Any:
+        return library.allocation(q, sizes, arrays.contiguous_strides(sizes), "float32")
+
     space = library.allocation(q, (plan.workspace_bytes,), (1,), "uint8")
     return _core.make_launch(
         plan,
         o,
-        lse if options.lse else None,
+        of_floats(sizes[:3]) if options.needs_lse else None,
+        of_floats(_score_sizes(arguments)) if options.scores else None,
         space if plan.workspace_bytes else None,
         library.current_stream(),
         strides,
+        _sources(arguments, specs),
+        options.lse,
     )
 
 
-def _make_device_run(library: Library, options: Options, arguments: Arguments) -> Run:
-    """With clauses, score_mod or mask_mod, of which _core.Launch knows nothing."""
-    index = arguments.q.device[1]
-    target = kernels.device("cuda", index)
-    problem, schedule = _problem(arguments, options, target)
-    loaded = _load_on_device(library, target, problem, schedule)
-    specs, o_strides = _specs(arguments, options, problem.layout)
-    plan = loaded.module.plan(specs)
-    strides = reorder(o_strides, options.layout)
-
-    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
-        used = stream_for(library, q, index, stream, _FOR_ARRAYS)
-        o, lse, scores = _outputs(library, options, arguments, strides, q, out)
-        tensors = [q, k, v, bias, *_captured(options), o, lse, scores]
-        pointers = [_core.view(x, used).pointer for x in tensors if x is not None]
-        workspace = 0
-        if plan.workspace_bytes:
-            space = library.empty(q, (plan.workspace_bytes,), (1,), "uint8")
-            workspace = _core.view(space, used).pointer
-        plan.launch(pointers, workspace, used or LEGACY_STREAM)
-        return _results(options, o, lse, scores)
-
-    return run
+def _results(options: Options, o: Any, lse: Any, scores: Any) -> Any:
+    """What a call returns."""
+    wanted = (o, *((lse,) if options.lse else ()), *((scores,) if options.scores else ()))
+    return wanted if len(wanted) > 1 else o
 
 
-def _captured(options: Options) -> Sequence[Any]:
-    """What this call reads beside its arguments."""
-    return _local.tensors if options.captured else ()
+def _expect_rising(given: Dict[str, Any]) -> None:
+    """Of entries in host memory. Sequences that overlap would write the same rows."""
+    for name in ("cu_seqlens_q", "cu_seqlens_k"):
+        if name not in given:
+            continue
+        view = _core.view(given[name], None, name)
+        (count,) = view.shape
+        entries = (ctypes.c_int32 * count).from_address(view.pointer)
+        for i, (first, last) in enumerate(zip(entries, entries[1:]), 1):
+            if last < first:
+                raise ValueError(
+                    f"expects {name}[{i}] to be at least {name}[{i - 1}] ({first}), but "
+                    f"got {last}: sequences lie one after another"
+                )
 
 
 def _outputs(
@@ -708,28 +713,6 @@ def _outputs(
     return o, lse, scores
 
 
-def _results(options: Options, o: Any, lse: Any, scores: Any) -> Any:
-    """What a call returns."""
-    wanted = (o, *((lse,) if options.lse else ()), *((scores,) if options.scores else ()))
-    return wanted if len(wanted) > 1 else o
-
-
-def _expect_rising(options: Options) -> None:
-    """Of entries in host memory. Sequences that overlap would write the same rows."""
-    for tensor, array in zip(options.captured, _captured(options)):
-        if tensor.name not in ("cu_seqlens_q", "cu_seqlens_k"):
-            continue
-        (count,) = tensor.sizes
-        view = _core.view(array, None, tensor.name)
-        entries = (ctypes.c_int32 * count).from_address(view.pointer)
-        for i, (first, last) in enumerate(zip(entries, entries[1:]), 1):
-            if last < first:
-                raise ValueError(
-                    f"expects {tensor.name}[{i}] to be at least {tensor.name}[{i - 1}] ({first}), but "
-                    f"got {last}: sequences lie one after another"
-                )
-
-
 def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
     target = kernels.device("emulator" if kind == "reference" else kind)
     problem, schedule = _problem(arguments, options, target)
@@ -738,12 +721,15 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
     plan = None if kind == "reference" else loaded.module.plan(specs)
     strides = reorder(o_strides, options.layout)
 
-    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any) -> Any:
+    sources = _sources(arguments, specs)
+
+    def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any, beside: Any) -> Any:
         o, lse, scores = _outputs(library, options, arguments, strides, q, out)
-        tensors = [q, k, v, bias, *_captured(options), o, lse, scores]
-        views = [_core.view(tensor, None) for tensor in tensors if tensor is not None]
+        given = name_all(options, beside)
+        tensors = [q, k, v, bias, o, lse, scores, *given.values()]
+        views = [_core.view(tensors[source], None) for source in sources]
         pointers = [view.pointer for view in views]
-        _expect_rising(options)
+        _expect_rising(given)
         if plan is None:
             loaded.bundle.compute_reference(specs, pointers, os.cpu_count() or 1)
         else:

@@ -9,6 +9,7 @@ lists what regions have).
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
 import struct
@@ -22,7 +23,7 @@ from flashcore.problem import shortest_float32
 
 __all__ = [
     "Capture", "Captured", "Captures", "Op", "Scalar", "Tracer", "apply", "call_torch", "capture",
-    "fail", "is_number", "named",
+    "fail", "is_number", "is_recorded", "named", "signature_of",
 ]  # fmt: skip
 
 #: In the order of promotion: what meets a later one becomes it.
@@ -70,6 +71,19 @@ class Capture:
         strides = ", ".join(["?"] * (self.rank - 1) + [inner])
         layout = f", strided<[{strides}]>" if self.rank else ""
         self.type = f"memref<{axes}{self.element}{layout}>"
+
+    def without_array(self) -> Capture:
+        """The same, which keeps no memory."""
+        other = copy.copy(self)
+        other.array = None
+        return other
+
+
+def signature_of(array: Any) -> Tuple[Any, ...]:
+    """All that a :class:`Capture` knows of an array but its memory."""
+    view = _view(array)
+    strides = view.strides
+    return view.dtype, view.rank, strides[-1:] == (1,), min(strides, default=0) < 0
 
 
 class Captures:
@@ -433,9 +447,14 @@ class Scalar:
         return apply(function.__name__, args, options)
 
 
+def is_recorded(args: Tuple[Any, ...], options: Dict[str, Any]) -> bool:
+    """Whether a function on these is an op of a region: there is a value of ours among them."""
+    return _tracer_of((*args, *options.values())) is not None
+
+
 def call_torch(function: Any, args: Tuple[Any, ...], options: Dict[str, Any]) -> Any:
     """A function of PyTorch on values of ours, or on its own alone."""
-    if _tracer_of((*args, *options.values())) is None:
+    if not is_recorded(args, options):
         return function(*args, **options)
     name = function.__name__.strip("_")
     if name == "getitem":

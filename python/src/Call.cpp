@@ -5,10 +5,11 @@
 //===----------------------------------------------------------------------===//
 //
 // A Call stands for an attention with its options. It reads where its arguments
-// lie, finds what to do for their sizes, strides, types and places in a map,
-// and does it: for tensors that a kernel takes as they are, allocating the
-// outputs and launching, without a line of Python. Everything else is decided
-// by the Python function `resolve`, once for each key.
+// lie, those of clauses and what functions read among them, finds what to do
+// for their sizes, strides, types and places in a map, and does it: for tensors
+// that a kernel takes as they are, allocating the outputs and launching,
+// without a line of Python. Everything else is decided by the Python function
+// `resolve`, once for each key.
 //
 // Calls finds the Call of options. They are keys by their types as well: 5.0 is
 // not 5, and what may change later is no key.
@@ -25,7 +26,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 using namespace flashcore::python;
 
@@ -48,47 +51,62 @@ struct Allocation {
 /// Axes of a tensor of an attention; those with more are refused.
 constexpr int attentionRank = 4;
 
+/// Tensors of every attention; those of clauses and functions are behind them.
+enum : size_t { Q, K, V, Bias, O, Lse, Scores, NumFixed };
+
 /// What to do for tensors that a plan takes as they are.
 struct Launch {
   static PyObject *type;
   static constexpr const char *name = "Launch";
 
   Ref planObject;
-  Allocation o, lse, workspace;
+  /// Of o, the LSE and scores, and of the workspace.
+  Allocation o, lse, scores, workspace;
   /// Of the device, for producers without a C exchange API; else null.
   Ref currentStream;
   int64_t oStrides[attentionRank] = {};
-  bool hasBias = false, hasLse = false;
+  /// Whether the caller wants it, which scores may need too.
+  bool returnsLse = false;
+  /// Which argument each tensor of the plan is: one of the fixed, or of those
+  /// behind them that are given.
+  std::vector<size_t> sources;
 
   const Plan &plan() const { return Boxed<Plan>::get(planObject.get()); }
 };
 
 /// What may differ between two calls with the same options.
 struct Key {
-  static constexpr size_t wordsPerTensor = 2 * attentionRank + 1,
-                          maxTensors = 6;
-  std::array<int64_t, wordsPerTensor * maxTensors + 1> words;
-  size_t count = 0;
+  std::vector<int64_t> words;
 
-  void add(int64_t word) { words[count++] = word; }
-  void add(const TensorView &view, uint64_t alignment);
-  bool operator==(const Key &other) const {
-    return count == other.count &&
-           std::equal(words.begin(), words.begin() + count,
-                      other.words.begin());
+  /// With memory that an earlier key has left.
+  Key() : words(std::move(spare)) { words.clear(); }
+  Key(const Key &) = default;
+  Key(Key &&) = default;
+  ~Key() {
+    if (words.capacity() > spare.capacity())
+      spare = std::move(words);
   }
+  void add(int64_t word) { words.push_back(word); }
+  void add(const TensorView &view, uint64_t alignment);
+  bool operator==(const Key &other) const { return words == other.words; }
+
+private:
+  static std::vector<int64_t> &spare;
 };
+std::vector<int64_t> &Key::spare = *new std::vector<int64_t>;
 struct KeyHash {
   size_t operator()(const Key &key) const {
-    uint64_t hash = key.count;
-    for (size_t i = 0; i < key.count; ++i) {
-      hash =
-          (hash ^ static_cast<uint64_t>(key.words[i])) * 0x9e3779b97f4a7c15ull;
+    uint64_t hash = key.words.size();
+    for (int64_t word : key.words) {
+      hash = (hash ^ static_cast<uint64_t>(word)) * 0x9e3779b97f4a7c15ull;
       hash ^= hash >> 32;
     }
     return hash;
   }
 };
+
+/// What a call writes beside its outputs.
+enum class Writes { Nothing, Caches, PagedCaches };
 
 struct Call {
   static PyObject *type;
@@ -101,23 +119,26 @@ struct Call {
     Ref action;
     /// The type of q, whose address is a part of the key.
     Ref type;
+    Writes writes = Writes::Nothing;
   };
 
   Ref resolve;
+  /// Of arguments of clauses; what functions read comes behind these.
+  Ref names;
   bool refusesGradients = false;
   std::unordered_map<Key, Entry, KeyHash> entries;
   /// The entry that was used last, which calls of equal layers use again.
   const std::pair<const Key, Entry> *last = nullptr;
 
-  /// The action for a key, or null.
-  Ref find(const Key &key) {
+  /// The entry of a key, owned; without an action where there is none.
+  Entry find(const Key &key) {
     if (last && last->first == key)
-      return last->second.action;
+      return last->second;
     auto found = entries.find(key);
     if (found == entries.end())
-      return Ref();
+      return Entry();
     last = &*found;
-    return last->second.action;
+    return last->second;
   }
   void clear() {
     // Entries may own what runs Python code at its end.
@@ -131,7 +152,7 @@ struct Call {
 struct Calls {
   static PyObject *type;
   static constexpr const char *name = "Calls";
-  static constexpr Py_ssize_t numOptions = 9;
+  static constexpr Py_ssize_t numOptions = 16;
   static constexpr size_t numRecent = 4;
   /// Options seen; a program with more starts over.
   static constexpr Py_ssize_t maxEntries = 1024;
@@ -152,6 +173,7 @@ struct Calls {
 /// An argument of a call.
 struct Argument {
   PyObject *object = nullptr; // borrowed from the caller
+  Py_ssize_t place = 0;       // in the tuple of those beside the fixed ones
   const Producer *producer = nullptr;
   TensorView view;
   Lease lease;
@@ -163,8 +185,17 @@ struct Argument {
 };
 
 struct Arguments {
-  Argument q, k, v, bias, o, lse;
+  std::array<Argument, NumFixed> fixed;
+  /// Of clauses, and what functions read: those that are given.
+  std::vector<Argument> beside;
+  /// The tuple of these that the caller gave, or None.
+  PyObject *besideTuple = Py_None;
   PyObject *stream = nullptr;
+
+  Argument &at(size_t index) {
+    return index < NumFixed ? fixed[index] : beside[index - NumFixed];
+  }
+  size_t size() const { return NumFixed + beside.size(); }
 };
 } // namespace
 PyObject *Launch::type = nullptr;
@@ -173,15 +204,16 @@ PyObject *Calls::type = nullptr;
 
 void Key::add(const TensorView &view, uint64_t alignment) {
   uint64_t isAligned = view.pointer % alignment == 0;
-  add(static_cast<int64_t>(static_cast<uint64_t>(view.type) |
-                           uint64_t(view.isReadOnly) << 2 | isAligned << 3 |
-                           uint64_t(uint8_t(view.rank)) << 8 |
-                           uint64_t(uint8_t(view.device.type)) << 16 |
-                           uint64_t(uint32_t(view.device.id)) << 32));
-  for (int i = 0; i < attentionRank; ++i)
-    add(view.sizes[i]);
-  for (int i = 0; i < attentionRank; ++i)
-    add(view.strides[i]);
+  uint64_t isVector = view.dtype.lanes != 1;
+  add(static_cast<int64_t>(
+      uint64_t(view.dtype.code) | uint64_t(view.dtype.bits) << 8 |
+      uint64_t(uint8_t(view.rank)) << 16 | uint64_t(view.isReadOnly) << 24 |
+      isAligned << 25 | isVector << 26 |
+      uint64_t(uint32_t(view.device.type) & 31) << 27 |
+      uint64_t(uint32_t(view.device.id)) << 32));
+  int rank = std::min<int>(view.rank, maxRank);
+  words.insert(words.end(), view.sizes, view.sizes + rank);
+  words.insert(words.end(), view.strides, view.strides + rank);
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,9 +230,48 @@ static uint64_t getRowAlignment(const TensorView &view) {
   return columns ? std::min(elementBytes * (columns & -columns), most) : most;
 }
 
+/// What messages call an argument behind the fixed ones.
+static std::string nameOfBeside(const Call &call, Py_ssize_t place) {
+  Py_ssize_t count = PyTuple_Size(call.names.get());
+  if (place >= count)
+    return "capture" + std::to_string(place - count);
+  const char *name = textOf(PyTuple_GetItem(call.names.get(), place));
+  return name ? name : "";
+}
+
+/// Reads those of clauses and functions that are given.
+static bool readBeside(const Call &call, Arguments &arguments, Key &key) {
+  PyObject *tuple = arguments.besideTuple;
+  Py_ssize_t count = tuple == Py_None ? 0 : PyTuple_Size(tuple);
+  if (count < 0)
+    return false;
+  uint64_t given = 0; // what functions read is always given
+  Py_ssize_t numGiven = 0, numNamed = PyTuple_Size(call.names.get());
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    bool isGiven = PyTuple_GetItem(tuple, i) != Py_None;
+    numGiven += isGiven;
+    given |= i < numNamed ? uint64_t(isGiven) << i : 0;
+  }
+  key.add(static_cast<int64_t>(given));
+  arguments.beside.resize(static_cast<size_t>(numGiven));
+  auto *argument = arguments.beside.data();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *object = PyTuple_GetItem(tuple, i);
+    if (object == Py_None)
+      continue;
+    argument->place = i;
+    if (!argument->read(object, nameOfBeside(call, i).c_str(),
+                        arguments.stream))
+      return false;
+    key.add(argument->view, getRowAlignment(argument->view));
+    ++argument;
+  }
+  return true;
+}
+
 /// The key, or false with an exception.
-static bool readArguments(PyObject *const *from, Arguments &arguments,
-                          Key &key) {
+static bool readArguments(const Call &call, PyObject *const *from,
+                          Arguments &arguments, Key &key) {
   PyObject *bias = from[3], *out = from[4];
   PyObject *lse = Py_None;
   arguments.stream = from[5];
@@ -208,45 +279,61 @@ static bool readArguments(PyObject *const *from, Arguments &arguments,
     lse = PyTuple_GetItem(out, 1);
     out = PyTuple_GetItem(out, 0);
   }
-  auto read = [&](Argument &argument, PyObject *object, const char *name,
+  auto read = [&](size_t index, PyObject *object, const char *name,
                   uint64_t alignment = 0) {
+    Argument &argument = arguments.fixed[index];
     if (!argument.read(object, name, arguments.stream))
       return false;
     key.add(argument.view,
             alignment ? alignment : getRowAlignment(argument.view));
     return true;
   };
-  if (!read(arguments.q, from[0], "q") || !read(arguments.k, from[1], "k") ||
-      !read(arguments.v, from[2], "v"))
+  if (!read(Q, from[0], "q") || !read(K, from[1], "k") ||
+      !read(V, from[2], "v"))
     return false;
   // Outputs are allocated by the library of q.
   key.add(static_cast<int64_t>(reinterpret_cast<intptr_t>(Py_TYPE(from[0]))) ^
           (int64_t(bias != Py_None) | int64_t(out != Py_None) << 1 |
            int64_t(lse != Py_None) << 2));
-  return (bias == Py_None || read(arguments.bias, bias, "bias", 4)) &&
-         (out == Py_None || read(arguments.o, out, "out")) &&
-         (lse == Py_None || read(arguments.lse, lse, "the lse of out", 4));
+  return (bias == Py_None || read(Bias, bias, "bias", 4)) &&
+         (out == Py_None || read(O, out, "out")) &&
+         (lse == Py_None || read(Lse, lse, "the lse of out", 4)) &&
+         readBeside(call, arguments, key);
 }
 
-/// Blocks of a kernel write o while others still read: no output shares memory
-/// with anything else.
-static bool checkOutputs(const Arguments &arguments) {
-  const std::pair<const Argument *, const char *> all[] = {
-      {&arguments.o, "out"}, {&arguments.lse, "the lse of out"},
-      {&arguments.q, "q"},   {&arguments.k, "k"},
-      {&arguments.v, "v"},   {&arguments.bias, "bias"}};
-  for (size_t output = 0; output < 2; ++output)
-    for (size_t other = output + 1; other < std::size(all); ++other) {
-      auto [a, nameOfA] = all[output];
-      auto [b, nameOfB] = all[other];
-      if (!a->object || !b->object || !overlap(a->view, b->view))
+static std::string nameOfArgument(const Call &call, Arguments &arguments,
+                                  size_t index) {
+  static constexpr const char *names[] = {
+      "q", "k", "v", "bias", "out", "the lse of out", "scores"};
+  return index < NumFixed ? names[index]
+                          : nameOfBeside(call, arguments.at(index).place);
+}
+
+/// Blocks of a kernel write while others still read: what a call writes shares
+/// no memory with anything else.
+static bool checkMemory(const Call &call, Arguments &arguments, Writes writes) {
+  auto isWritten = [&](size_t index) {
+    return index == O || index == Lse ||
+           (writes != Writes::Nothing && (index == K || index == V));
+  };
+  for (size_t one = 0; one < arguments.size(); ++one) {
+    if (!isWritten(one) || !arguments.at(one).object)
+      continue;
+    for (size_t other = 0; other < arguments.size(); ++other) {
+      // Tables say which rows of a pool are written.
+      bool arePools = writes == Writes::PagedCaches && other < O && one < O &&
+                      isWritten(other);
+      if (other == one || !arguments.at(other).object || arePools ||
+          !overlap(arguments.at(one).view, arguments.at(other).view))
         continue;
       PyErr_Format(PyExc_ValueError,
                    "expects %s in memory of its own, but it overlaps %s, which "
                    "the call reads or writes: pass another array",
-                   nameOfA, nameOfB);
+                   nameOfArgument(call, arguments, one).c_str(),
+                   nameOfArgument(call, arguments, other).c_str());
       return false;
     }
+  }
   return true;
 }
 
@@ -271,11 +358,12 @@ static int isGradEnabled() {
 }
 
 /// A result without a gradient where one is expected would be a silent error.
-static bool checkGradients(const Arguments &arguments) {
+static bool checkGradients(Arguments &arguments) {
   bool wasAsked = false;
-  for (const Argument *argument :
-       {&arguments.q, &arguments.k, &arguments.v, &arguments.bias}) {
-    if (!argument->object || !argument->producer->hasGradients)
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument *argument = &arguments.at(i);
+    bool isOutput = i == O || i == Lse;
+    if (!argument->object || isOutput || !argument->producer->hasGradients)
       continue;
     int isEnabled = wasAsked ? 1 : isGradEnabled();
     if (isEnabled <= 0)
@@ -300,12 +388,12 @@ static bool findStream(const Launch &launch, const Arguments &arguments,
                        void *&stream) {
   constexpr uintptr_t legacyStream = 1;
   uintptr_t handle = 0;
-  const dlpack::Device &device = arguments.q.view.device;
+  const Argument &q = arguments.fixed[Q];
+  const dlpack::Device &device = q.view.device;
   if (arguments.stream != Py_None) {
     handle = PyLong_AsSize_t(arguments.stream);
-  } else if (arguments.q.producer->api) {
-    if (arguments.q.producer->api->currentStream(dlpack::CUDA, device.id,
-                                                 &stream))
+  } else if (q.producer->api) {
+    if (q.producer->api->currentStream(dlpack::CUDA, device.id, &stream))
       return false;
     handle = reinterpret_cast<uintptr_t>(stream);
   } else if (launch.currentStream) {
@@ -341,42 +429,38 @@ static bool hasStrides(const TensorView &view, const int64_t *strides) {
   return true;
 }
 
-/// The result of a call: `o`, or `(o, lse)`.
+/// The result of a call: o, or it with the LSE, the scores or both.
 static PyObject *makeResult(const Launch &launch, const Arguments &arguments) {
-  if (!launch.hasLse)
-    return Ref::share(arguments.o.object).release();
-  return PyTuple_Pack(2, arguments.o.object, arguments.lse.object);
+  PyObject *o = arguments.fixed[O].object;
+  PyObject *lse = launch.returnsLse ? arguments.fixed[Lse].object : nullptr;
+  PyObject *scores = arguments.fixed[Scores].object;
+  if (lse && scores)
+    return PyTuple_Pack(3, o, lse, scores);
+  if (lse || scores)
+    return PyTuple_Pack(2, o, lse ? lse : scores);
+  return Ref::share(o).release();
 }
 
 static PyObject *runLaunch(const Launch &launch, Arguments &arguments) {
-  Ref o, lse, workspace;
+  Ref o, lse, scores, workspace;
   Argument space;
   void *stream = nullptr;
-  const Plan &plan = launch.plan();
-  PyObject *q = arguments.q.object;
-  if (!allocate(launch.o, q, arguments.o, o) ||
-      !allocate(launch.lse, q, arguments.lse, lse) ||
+  PyObject *q = arguments.fixed[Q].object;
+  if (!allocate(launch.o, q, arguments.fixed[O], o) ||
+      !allocate(launch.lse, q, arguments.fixed[Lse], lse) ||
+      !allocate(launch.scores, q, arguments.fixed[Scores], scores) ||
       !allocate(launch.workspace, q, space, workspace) ||
       !findStream(launch, arguments, stream))
     return nullptr;
-  if (!hasStrides(arguments.o.view, launch.oStrides))
+  if (!hasStrides(arguments.fixed[O].view, launch.oStrides))
     return raise("Error", "expects an output with the strides that were asked "
                           "for, but its library gave others; pass out=");
-  uint64_t pointers[Key::maxTensors];
-  size_t count = 0;
-  auto add = [&](const Argument &argument) {
-    pointers[count++] = argument.view.pointer;
-  };
-  add(arguments.q);
-  add(arguments.k);
-  add(arguments.v);
-  if (launch.hasBias)
-    add(arguments.bias);
-  add(arguments.o);
-  if (launch.hasLse)
-    add(arguments.lse);
+  std::vector<uint64_t> pointers;
+  pointers.reserve(launch.sources.size());
+  for (size_t source : launch.sources)
+    pointers.push_back(arguments.at(source).view.pointer);
   // The GIL is kept: a launch takes less than giving it away.
-  if (raised(flashcorePlanLaunch(plan.handle.get(), pointers,
+  if (raised(flashcorePlanLaunch(launch.plan().handle.get(), pointers.data(),
                                  space.view.pointer, stream)))
     return nullptr;
   return makeResult(launch, arguments);
@@ -386,65 +470,88 @@ static PyObject *runLaunch(const Launch &launch, Arguments &arguments) {
 // Call
 //===----------------------------------------------------------------------===//
 
-/// What to do for a key that was not seen before.
-static Ref resolve(PyObject *self, const Key &key, const Arguments &arguments) {
-  auto orNone = [](const Argument &argument) {
-    return argument.object ? argument.object : Py_None;
+/// What to do for a key that was not seen before; without an action where that
+/// has raised an exception.
+static Call::Entry resolve(PyObject *self, const Key &key,
+                           const Arguments &arguments) {
+  auto orNone = [&](size_t index) {
+    PyObject *object = arguments.fixed[index].object;
+    return object ? object : Py_None;
   };
-  Ref entry(PyObject_CallFunctionObjArgs(
-      Boxed<Call>::get(self).resolve.get(), self, arguments.q.object,
-      arguments.k.object, arguments.v.object, orNone(arguments.bias),
-      orNone(arguments.o), orNone(arguments.lse), arguments.stream, nullptr));
-  if (!entry)
-    return entry;
+  Ref resolved(PyObject_CallFunctionObjArgs(
+      Boxed<Call>::get(self).resolve.get(), self, orNone(Q), orNone(K),
+      orNone(V), orNone(Bias), orNone(O), orNone(Lse), arguments.stream,
+      arguments.besideTuple, nullptr));
+  PyObject *action = nullptr;
+  int writes = 0;
+  if (!resolved || !PyArg_ParseTuple(resolved.get(), "Oi", &action, &writes))
+    return Call::Entry();
   Call &call = Boxed<Call>::get(self);
   if (call.entries.size() >= Call::maxEntries)
     call.clear();
-  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(arguments.q.object));
-  call.entries.insert_or_assign(key, Call::Entry{entry, Ref::share(type)});
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(arguments.fixed[Q].object));
+  Call::Entry entry{Ref::share(action), Ref::share(type),
+                    static_cast<Writes>(writes)};
+  call.entries.insert_or_assign(key, entry);
   return entry;
 }
 
-/// `from` has q, k, v, bias, out and stream.
-static PyObject *runOn(PyObject *self, PyObject *const *from) {
+/// `from` has q, k, v, bias, out, stream and the tuple of those beside.
+static PyObject *runOn(PyObject *self, PyObject *const *from,
+                       PyObject *beside) {
   Arguments arguments;
+  arguments.besideTuple = beside;
   Key key;
-  if (!readArguments(from, arguments, key))
-    return nullptr;
-  if ((arguments.o.object || arguments.lse.object) && !checkOutputs(arguments))
-    return nullptr;
   Call &call = Boxed<Call>::get(self);
+  if (!readArguments(call, from, arguments, key))
+    return nullptr;
   if (call.refusesGradients && !checkGradients(arguments))
     return nullptr;
-  Ref entry = call.find(key);
-  if (!entry)
+  Call::Entry entry = call.find(key);
+  if (!entry.action)
     entry = resolve(self, key, arguments);
-  if (!entry)
+  if (!entry.action)
     return nullptr;
-  if (reinterpret_cast<PyObject *>(Py_TYPE(entry.get())) == Launch::type)
-    return runLaunch(Boxed<Launch>::get(entry.get()), arguments);
-  return PyObject_CallFunctionObjArgs(entry.get(), from[0], from[1], from[2],
-                                      from[3], from[4], from[5], nullptr);
+  bool writesArguments = arguments.fixed[O].object ||
+                         arguments.fixed[Lse].object ||
+                         entry.writes != Writes::Nothing;
+  if (writesArguments && !checkMemory(call, arguments, entry.writes))
+    return nullptr;
+  if (reinterpret_cast<PyObject *>(Py_TYPE(entry.action.get())) == Launch::type)
+    return runLaunch(Boxed<Launch>::get(entry.action.get()), arguments);
+  return PyObject_CallFunctionObjArgs(entry.action.get(), from[0], from[1],
+                                      from[2], from[3], from[4], from[5],
+                                      beside, nullptr);
 }
 
-constexpr Py_ssize_t numArguments = 6;
+constexpr Py_ssize_t numArguments = 7;
 
 static PyObject *runCall(PyObject *self, PyObject *const *from,
                          Py_ssize_t count) {
-  return expectArguments("run", count, numArguments) ? runOn(self, from)
-                                                     : nullptr;
+  if (count == numArguments - 1)
+    return runOn(self, from, Py_None);
+  return expectArguments("run", count, numArguments)
+             ? runOn(self, from, from[numArguments - 1])
+             : nullptr;
 }
 
 static PyObject *makeCall(PyObject *, PyObject *const *arguments,
                           Py_ssize_t count) {
-  if (!expectArguments("make_call", count, 2))
+  constexpr Py_ssize_t mostNames = 64; // bits of a word
+  if (!expectArguments("make_call", count, 3))
     return nullptr;
   int refusesGradients = PyObject_IsTrue(arguments[1]);
-  if (refusesGradients < 0)
+  Py_ssize_t numNames = PyTuple_Size(arguments[2]);
+  if (refusesGradients < 0 || numNames < 0)
     return nullptr;
+  if (numNames > mostNames)
+    return PyErr_Format(PyExc_ValueError,
+                        "expects at most %zd names of arguments, but got %zd",
+                        mostNames, numNames);
   Call call;
   call.resolve = Ref::share(arguments[0]);
   call.refusesGradients = refusesGradients;
+  call.names = Ref::share(arguments[2]);
   return Boxed<Call>::create(std::move(call)).release();
 }
 
@@ -453,6 +560,7 @@ static int traverseCall(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   Call &call = Boxed<Call>::get(self);
   Py_VISIT(call.resolve.get());
+  Py_VISIT(call.names.get());
   for (auto &entry : call.entries) {
     Py_VISIT(entry.second.action.get());
     Py_VISIT(entry.second.type.get());
@@ -468,7 +576,9 @@ static int clearCall(PyObject *self) {
 
 static PyMethodDef callMethods[] = {
     {"run", method(runCall), METH_FASTCALL,
-     "run(q, k, v, bias, out, stream): o, or (o, lse)."},
+     "run(q, k, v, bias, out, stream, beside=None): o, or it with lse, scores "
+     "or both. beside has the arguments of clauses, None for those that are "
+     "not given, and then what functions read."},
     {nullptr, nullptr, 0, nullptr}};
 static PyGetSetDef callMembers[] = {
     {"size",
@@ -482,9 +592,10 @@ static PyGetSetDef callMembers[] = {
 // Calls
 //===----------------------------------------------------------------------===//
 
-/// An option as a key: None, a bool, an int, a float, a str, or a tuple of
-/// these. Null without an exception for what is none. NumPy's float64 is a
-/// float, and becomes one of Python's.
+/// An option as a key: None, a bool, an int, a float, a str, a tuple of these,
+/// or the pairs of a dict of these. Null without an exception for what is none.
+/// NumPy's float64 is a float, and becomes one of Python's. What is a key as it
+/// is stays the same object.
 static Ref toKey(PyObject *option) {
   PyTypeObject *type = Py_TYPE(option);
   if (option == Py_None || type == &PyBool_Type || type == &PyUnicode_Type ||
@@ -492,16 +603,23 @@ static Ref toKey(PyObject *option) {
     return Ref::share(option);
   if (PyFloat_Check(option))
     return Ref(PyFloat_FromDouble(PyFloat_AsDouble(option)));
+  if (type == &PyDict_Type) {
+    Ref items(PyDict_Items(option));
+    Ref pairs(items ? PyList_AsTuple(items.get()) : nullptr);
+    return pairs ? toKey(pairs.get()) : Ref();
+  }
   if (type != &PyTuple_Type)
     return Ref();
   Ref tuple(PyTuple_New(PyTuple_Size(option)));
+  bool isSame = bool(tuple);
   for (Py_ssize_t i = 0; tuple && i < PyTuple_Size(option); ++i) {
     Ref item = toKey(PyTuple_GetItem(option, i));
     if (!item)
       return item;
+    isSame &= item.get() == PyTuple_GetItem(option, i);
     PyTuple_SetItem(tuple.get(), i, item.release());
   }
-  return tuple;
+  return isSame ? Ref::share(option) : std::move(tuple);
 }
 
 /// Whether keys that are equal are of the same types, which 5 and 5.0 are not.
@@ -591,7 +709,7 @@ static PyObject *runCalls(PyObject *self, PyObject *const *from,
   if (!expectArguments("run", count, numArguments + Calls::numOptions))
     return nullptr;
   Ref call = findCall(Boxed<Calls>::get(self), from + numArguments);
-  return call ? runOn(call.get(), from) : nullptr;
+  return call ? runOn(call.get(), from, from[numArguments - 1]) : nullptr;
 }
 
 static PyObject *makeCalls(PyObject *, PyObject *make) {
@@ -617,7 +735,7 @@ static int clearCalls(PyObject *self) {
 
 static PyMethodDef callsMethods[] = {
     {"run", method(runCalls), METH_FASTCALL,
-     "run(q, k, v, bias, out, stream, *options): o, or (o, lse)."},
+     "run(q, k, v, bias, out, stream, beside, *options), as Call.run."},
     {nullptr, nullptr, 0, nullptr}};
 
 //===----------------------------------------------------------------------===//
@@ -639,42 +757,53 @@ static bool readAllocation(PyObject *tuple, Allocation &allocation) {
   return true;
 }
 
-static bool has(const Plan &plan, const char *tensor) {
-  return std::any_of(
-      plan.specs.begin(), plan.specs.end(),
-      [&](const TensorSpec &spec) { return spec.name == tensor; });
+/// Reads which argument each tensor of a plan is.
+static bool readSources(PyObject *tuple, std::vector<size_t> &sources) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i) {
+    sources.push_back(PyLong_AsSize_t(PyTuple_GetItem(tuple, i)));
+    if (PyErr_Occurred())
+      return false;
+  }
+  return !PyErr_Occurred();
 }
 
 static PyObject *makeLaunch(PyObject *, PyObject *const *arguments,
                             Py_ssize_t count) {
   Launch launch;
-  if (!expectArguments("make_launch", count, 6))
+  if (!expectArguments("make_launch", count, 9))
     return nullptr;
   Plan *plan = Boxed<Plan>::cast(arguments[0]);
-  PyObject *strides = arguments[5];
+  PyObject *strides = arguments[6];
   if (!plan || !readAllocation(arguments[1], launch.o) ||
       !readAllocation(arguments[2], launch.lse) ||
-      !readAllocation(arguments[3], launch.workspace) ||
+      !readAllocation(arguments[3], launch.scores) ||
+      !readAllocation(arguments[4], launch.workspace) ||
       !PyArg_ParseTuple(strides, "LLLL", &launch.oStrides[0],
                         &launch.oStrides[1], &launch.oStrides[2],
-                        &launch.oStrides[3]))
+                        &launch.oStrides[3]) ||
+      !readSources(arguments[7], launch.sources))
     return nullptr;
   launch.planObject = Ref::share(arguments[0]);
-  if (arguments[4] != Py_None)
-    launch.currentStream = Ref::share(arguments[4]);
-  launch.hasBias = has(*plan, "bias");
-  launch.hasLse = has(*plan, "lse");
+  if (arguments[5] != Py_None)
+    launch.currentStream = Ref::share(arguments[5]);
+  int returnsLse = PyObject_IsTrue(arguments[8]);
+  if (returnsLse < 0)
+    return nullptr;
+  launch.returnsLse = returnsLse;
   return Boxed<Launch>::create(std::move(launch)).release();
 }
 
 static PyMethodDef functions[] = {
     {"make_call", method(makeCall), METH_FASTCALL,
-     "make_call(resolve, refuses_gradients)"},
+     "make_call(resolve, refuses_gradients, names): names has those of the "
+     "arguments of clauses."},
     {"make_calls", makeCalls, METH_O,
      "make_calls(make): the calls of all options, which make(*options) makes."},
     {"make_launch", method(makeLaunch), METH_FASTCALL,
-     "make_launch(plan, o, lse, workspace, current_stream, o_strides): the "
-     "tensors of the plan are q, k, v, bias, o and lse, in this order."},
+     "make_launch(plan, o, lse, scores, workspace, current_stream, o_strides, "
+     "sources, returns_lse): sources says which argument each tensor of the "
+     "plan is, of q, k, v, bias, o, lse and scores, and then of those beside "
+     "that are given."},
     {nullptr, nullptr, 0, nullptr}};
 
 bool flashcore::python::addCall(PyObject *module) {

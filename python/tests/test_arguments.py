@@ -1,6 +1,8 @@
 """What flashcore.attention refuses, and how it says so."""
 
 import re
+import sys
+import types
 
 import numpy
 import pytest
@@ -195,7 +197,7 @@ def test_what_is_appended_to_shares_no_memory():
     k, v = draw(1, 2, 64, 64), draw(1, 2, 64, 64)
     q, used = draw(1, 2, 1, 64), numpy.array([20], "int32")
     new = {"seqused_k": used, "k_new": draw(1, 2, 1, 64), "v_new": draw(1, 2, 1, 64)}
-    wanted = "expects k in memory of its own, as the call writes it, but it overlaps {}: pass a copy"
+    wanted = "expects k in memory of its own, but it overlaps {}, which the call reads or writes"
     refused(ValueError, wanted.format("k_new"), q, k, v, **{**new, "k_new": k[:, :, 40:41]})
     refused(ValueError, wanted.format("q"), k[:, :, :1], k, v, **new)
     refused(ValueError, wanted.format("v"), q, k, k, **new)
@@ -223,16 +225,23 @@ def test_an_error_leaves_nothing_behind():
 
 
 def test_clauses_are_those_of_the_table(monkeypatch):
-    """Every operand of the compiler's table that may stand beside q, k, v and bias arrives."""
-    from flashcore import mods
+    """Every operand of the compiler's table that may stand beside q, k, v and bias arrives,
+    under its own name."""
+    from flashcore.beside import name_all
     from flashcore.blocks import LISTS
     from flashcore.clauses import CLAUSES
+    from flashcore.options import Options
 
     seen = {}
-    monkeypatch.setattr(mods, "run", lambda options, score, mask, beside, *others: seen.update(beside))
+
+    def run(q, k, v, bias, out, stream, beside, *options):
+        seen.update(name_all(Options(), beside))
+
+    module = sys.modules["flashcore.attention"]
+    monkeypatch.setattr(module, "_calls", types.SimpleNamespace(run=run))
     q, k, v = draw_qkv(queries=20)
     counts = numpy.ones((1, 1, 1), numpy.int32)
-    lists = flashcore.BlockLists(counts, counts[..., None])
+    lists = flashcore.BlockLists(counts, counts[..., None], counts, counts[..., None])
     arguments = {name: name for name in CLAUSES if name not in LISTS}
     flashcore.attention(q, k, v, dropout_p=0.1, block_mask=lists, **arguments)
     assert {name: array for name, array in seen.items() if name not in LISTS} == arguments
@@ -246,3 +255,15 @@ def test_clauses_are_those_of_the_table(monkeypatch):
     assert CLAUSES["sinks"].dtype == "float32"
     assert CLAUSES["block_indices"].rank == 4
     assert CLAUSES["k_new"].word == CLAUSES["v_new"].word == "append"
+
+
+def test_wrong_clauses_are_called_by_their_names():
+    from flashcore.blocks import LISTS
+    from flashcore.clauses import CLAUSES
+
+    q, k, v = draw_qkv(queries=20)
+    for name in CLAUSES:
+        if name not in LISTS:
+            more = {"dropout_p": 0.1} if name == "rng" else {}
+            wanted = f"{name}: expects an array with __dlpack__"
+            refused(TypeError, wanted, q, k, v, **{name: "text"}, **more)

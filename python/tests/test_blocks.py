@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import flashcore
-from flashcore.blocks import read_blocks
+from flashcore.blocks import complete, read_lists, word_of
 from formula import assert_close, attention, draw_qkv
 
 
@@ -146,17 +146,31 @@ def test_what_is_no_mask():
 
 def test_what_are_no_lists():
     counts, indices = numpy.zeros((1, 1, 2), numpy.int32), numpy.zeros((1, 1, 2, 2), numpy.int32)
+
+    def word(block_mask):
+        size, lists = read_lists(block_mask)
+        return word_of(size, complete(lists))
+
     with pytest.raises(
         TypeError, match="expects block_mask to be flashcore.BlockLists or a BlockMask"
     ):
-        read_blocks(counts)
+        word(counts)
     with pytest.raises(TypeError, match="expects kv_indices of int32, but got int64"):
-        read_blocks(flashcore.BlockLists(counts, indices.astype(numpy.int64)))
+        word(flashcore.BlockLists(counts, indices.astype(numpy.int64)))
     with pytest.raises(ValueError, match="expects kv_num_blocks of .*, but got .1, 1, 3."):
-        read_blocks(flashcore.BlockLists(numpy.zeros((1, 1, 3), numpy.int32), indices))
+        word(flashcore.BlockLists(numpy.zeros((1, 1, 3), numpy.int32), indices))
     with pytest.raises(ValueError, match="expects full_kv_num_blocks and full_kv_indices together"):
-        read_blocks(flashcore.BlockLists(counts, indices, counts))
-    assert read_blocks(flashcore.BlockLists(counts, indices))[0] == "128x128:11"
+        word(flashcore.BlockLists(counts, indices, counts))
+    assert word(flashcore.BlockLists(counts, indices)) == "128x128:11"
+    q = draw_qkv(queries=20)
+    for wrong in (
+        flashcore.BlockLists(counts, indices.astype(numpy.int64)),
+        flashcore.BlockLists(counts, indices, counts),
+        flashcore.BlockLists(counts, indices, block_size=(64, 20)),
+    ):
+        for _ in range(2):
+            with pytest.raises((TypeError, ValueError), match="expects "):
+                flashcore.attention(*q, block_mask=wrong)
 
 
 def test_what_does_not_go_with_lists():

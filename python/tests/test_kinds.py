@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import sys
 
 import ml_dtypes
 import numpy
@@ -9,7 +10,7 @@ import pytest
 
 import flashcore
 from formula import draw, draw_qkv
-from flashcore import _core, kinds, options
+from flashcore import _core, kinds
 from flashcore.options import make_options
 from flashcore.resolve import call_for
 
@@ -140,15 +141,17 @@ def test_equal_keys_are_not_equal_options(name, taken, refused, count, with_sink
 
 def test_options_beside_clauses_are_checked_once(monkeypatch):
     """Which takes longer than the rest of such a call."""
-    made, checked = options.make_options, []
-    monkeypatch.setattr(options, "_known_options", {})
-    monkeypatch.setattr(options, "make_options", lambda *given: checked.append(given) or made(*given))
+    module = sys.modules["flashcore.attention"]
+    made, checked = module.make_options, []
+    monkeypatch.setattr(module, "_calls", module._new_calls())
+    monkeypatch.setattr(module, "make_options", lambda *given: checked.append(given) or made(*given))
     q, k, v = draw_qkv(queries=20)
     sinks = numpy.zeros(q.shape[1], "float32")
     for window in (5, (5, None), 5, (5, None), 6):
-        for _ in range(2):
-            flashcore.attention(q, k, v, sinks=sinks, window=window)
-    assert [given[1] for given in checked] == [5, (5, None), 6]
+        for schedule in (None, {"block_n": 32}):
+            for _ in range(2):
+                flashcore.attention(q, k, v, sinks=sinks, window=window, schedule=schedule)
+    assert [given[1] for given in checked] == [5, 5, (5, None), (5, None), 6, 6]
 
 
 def test_a_scale_is_what_it_is_at_each_call():
@@ -175,8 +178,8 @@ def test_more_options_than_are_kept():
         return call
 
     calls = _core.make_calls(make)
-    arrays = (*draw_qkv(queries=16, heads=1, dim=16), None, None, None)
-    rest = (None,) * 8
+    arrays = (*draw_qkv(queries=16, heads=1, dim=16), None, None, None, None)
+    rest = (None,) * 15
     for number in range(2100):
         calls.run(*arrays, number, *rest)
         calls.run(*arrays, number, *rest)

@@ -1,5 +1,8 @@
 """``flashcore.merge``: attentions to parts of the keys become that to all of them."""
 
+import sys
+import warnings
+
 import numpy as np
 import pytest
 
@@ -159,9 +162,64 @@ def test_tensors_of_pytorch():
     expected = flashcore.merge([x.numpy() for x in outputs], [x.numpy() for x in lses])
     assert (o.numpy() == expected[0]).all() and (lse.numpy() == expected[1]).all()
     whole = torch.stack(outputs).requires_grad_()
-    with pytest.raises(flashcore.GradientError, match="flashcore.merge has no backward pass"):
-        flashcore.merge(whole, torch.stack(lses))
     with torch.no_grad():
         assert torch.equal(flashcore.merge(whole, torch.stack(lses))[0], o)
-    with pytest.raises(flashcore.UnsupportedError, match="no merge where PyTorch traces a call"):
-        torch.func.vmap(lambda x: flashcore.merge(x, torch.stack(lses))[0])(whole[None].detach())
+
+
+def merged_in_pytorch(outputs, lses, sinks):
+    torch = sys.modules["torch"]
+    every = torch.cat([lses, sinks.view(1, 1, -1, 1).expand(1, *lses.shape[1:])])
+    lse = every.logsumexp(0)
+    return ((lses - lse).exp()[..., None] * outputs.float()).sum(0), lse
+
+
+def test_pytorch_has_gradients_of_it():
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    outputs, lses = attend_to_parts(*(torch.from_numpy(x) for x in draw(90)), (30, 60))
+    lses = [lse.clone() for lse in lses]
+    sinks = torch.zeros(lses[0].shape[1])
+    lses[0][0, 0, 0] = -torch.inf
+    given = [torch.stack(outputs), torch.stack(lses), sinks]
+    leaves, others = ([x.clone().requires_grad_() for x in given] for _ in range(2))
+    with pytest.warns(UserWarning, match="it needs gradients, and merges"):
+        o, lse = flashcore.merge(*leaves[:2], sinks=leaves[2])
+    expected = flashcore.merge(*given[:2], sinks=sinks)
+    torch.testing.assert_close(o, expected[0], atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(lse, expected[1], atol=1e-5, rtol=1e-5)
+    (o.float().square().sum() + lse.sum()).backward()
+    wanted, wanted_lse = merged_in_pytorch(*others)
+    (wanted.square().sum() + wanted_lse.sum()).backward()
+    for leaf, other in zip(leaves, others):
+        torch.testing.assert_close(leaf.grad, other.grad, atol=4e-3, rtol=4e-3)
+
+
+def test_a_row_that_saw_nothing_has_finite_gradients():
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    lses = torch.full((2, 1, 1, 4), -torch.inf, requires_grad=True)
+    outputs = torch.zeros(2, 1, 1, 4, 32, dtype=torch.float16, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        o, lse = flashcore.merge(outputs, lses)
+    assert (o == 0).all() and (lse == -torch.inf).all()
+    o.float().sum().backward()
+    assert lses.grad.isfinite().all() and outputs.grad.isfinite().all()
+
+
+def test_pytorch_traces_it():
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    outputs, lses = attend_to_parts(*(torch.from_numpy(x) for x in draw(90)), (30, 60))
+    sinks = torch.zeros(lses[0].shape[1])
+
+    def call(outputs, lses, sinks):
+        return flashcore.merge(outputs, lses, sinks=sinks)
+
+    for given in ((outputs, lses, None), (torch.stack(outputs), torch.stack(lses), sinks)):
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+        for result, expected in zip(compiled(*given), call(*given)):
+            assert torch.equal(result, expected)
+    stacked = torch.stack(outputs)
+    batched = torch.vmap(lambda x: flashcore.merge(x, torch.stack(lses))[0])(stacked[None])
+    assert torch.equal(batched[0], flashcore.merge(outputs, lses)[0])
+    arguments = [stacked], [torch.stack(lses)], sinks
+    options = {"stacked_outputs": True, "stacked_lses": True}
+    torch.library.opcheck(torch.ops.flashcore.merge.default, arguments, options)

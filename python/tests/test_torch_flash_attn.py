@@ -205,7 +205,7 @@ def refusing():
 
 def test_dropout_has_no_gradients(refusing):
     q, k, v = (x.requires_grad_() for x in make(layout="bshd"))
-    with pytest.raises(flashcore.GradientError, match="dropout or new rows has no backward pass"):
+    with pytest.raises(flashcore.GradientError, match="has no backward pass"):
         flash_attn.flash_attn_func(q, k, v, dropout_p=0.1)
 
 

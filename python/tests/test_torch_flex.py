@@ -179,12 +179,47 @@ def test_errors_say_where():
         flashcore.attention(q, k, v, score_mod=lambda s, b, h, i, j: s if i > j else 0.0)
 
 
-def test_traced_calls_are_refused():
+def test_fake_tensors_have_the_shape_of_the_result():
     q, k, v = make("cpu")
     with torch._subclasses.FakeTensorMode() as mode:
         fake = [mode.from_tensor(x) for x in (q, k, v)]
-        with pytest.raises(flashcore.UnsupportedError, match="where PyTorch traces a call"):
-            flashcore.attention(*fake, mask_mod=lambda b, h, i, j: i >= j)
+        o, lse = flashcore.attention(*fake, mask_mod=lambda b, h, i, j: i >= j, lse=True)
+    assert o.shape == (*q.shape[:3], v.shape[3]) and lse.shape == q.shape[:3]
+
+
+def test_auxiliary_results():
+    flex = torch.nn.attention.flex_attention
+    if not hasattr(flex, "AuxRequest"):
+        pytest.skip("needs PyTorch with AuxRequest")
+    q, k, v = make("cpu")
+    o, lse = flashcore.flex_attention(q, k, v, return_lse=True, enable_gqa=True)
+    result, aux = flashcore.flex_attention(
+        q, k, v, return_aux=flex.AuxRequest(lse=True), enable_gqa=True
+    )
+    assert torch.equal(result, o) and torch.equal(aux.lse, lse) and aux.max_scores is None
+    result, aux = flashcore.flex_attention(
+        q, k, v, return_aux=flex.AuxRequest(), enable_gqa=True
+    )
+    torch.testing.assert_close(result, o, atol=2e-3, rtol=2e-3)
+    assert aux == flex.AuxOutput()
+    with pytest.raises(flashcore.UnsupportedError, match="asks for no max_scores"):
+        asked = flex.AuxRequest(max_scores=True)
+        flashcore.flex_attention(q, k, v, return_aux=asked, enable_gqa=True)
+    with pytest.raises(ValueError, match="expects return_lse or return_aux, but got both"):
+        asked = flex.AuxRequest(lse=True)
+        flashcore.flex_attention(q, k, v, return_lse=True, return_aux=asked, enable_gqa=True)
+
+
+def test_masks_of_other_sizes_are_refused():
+    """As PyTorch refuses them."""
+    q, k, v = make("cpu")
+    queries, keys = q.shape[2], k.shape[2]
+    create = torch.nn.attention.flex_attention.create_block_mask
+    for sizes in ((queries + 1, keys), (queries, keys - 1)):
+        mask = create(lambda b, h, i, j: i >= j, None, None, *sizes, device="cpu")
+        wanted = f"expects block_mask for {queries} queries and {keys} keys, but got one that was"
+        with pytest.raises(ValueError, match=wanted):
+            flashcore.flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
 
 
 def test_show_mask(device):

@@ -618,5 +618,5 @@ def test_refused(change, error, message):
 def test_gradients_are_refused():
     q, _, _, caches = draw(1, "cpu")
     pools, table = to_pages(caches, 16)
-    with pytest.raises(flashcore.GradientError, match="dropout or new rows has no backward pass"):
+    with pytest.raises(flashcore.GradientError, match="has no backward pass.*page_table"):
         flash_attn.flash_attn_with_kvcache(q.requires_grad_(), *pools, block_table=table)

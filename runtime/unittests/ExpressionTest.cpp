@@ -18,7 +18,7 @@
 using namespace flashcore;
 
 static const Numbers numbers = {
-    {"a", 7}, {"b", 2}, {"zero", 0}, {"most", INT64_MAX}, {"least", INT64_MIN},
+    {"a", 7},  {"b", 2}, {"zero", 0}, {"most", INT64_MAX}, {"least", INT64_MIN},
     {"$x", 5}, {"%0", 9}};
 
 static int64_t valueOf(std::string_view text) {

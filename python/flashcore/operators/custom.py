@@ -1,9 +1,10 @@
 """``flashcore.attention`` as operators of PyTorch.
 
 ``torch.compile``, ``torch.export`` and fake tensors see the operators
-``flashcore::attention`` and ``flashcore::attention_lse``. Sizes are never among
-their arguments, so that they trace with dynamic shapes. Eager calls on plain
-tensors do not go through them.
+``flashcore::attention`` and ``flashcore::attention_lse``, and for calls with clauses or
+functions ``flashcore::attention_with``, or ``flashcore::attention_append`` where rows of k and
+v are written. Sizes are never among their arguments, so that they trace with dynamic shapes.
+Eager calls on plain tensors do not go through them.
 """
 
 from __future__ import annotations
@@ -13,28 +14,46 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
+from flashcore.clauses import CLAUSES, NEW_ROWS
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import expect_one_of, read
-from flashcore.operators import gradients, training
+from flashcore.operators import batching, gradients, training
 from flashcore.operators.fallback import attention_by_torch, warn_once
 from flashcore.options import (
-    DEVICES, LAYOUTS, make_options, read_causal, read_window, without_gradients,
+    DEVICES, LAYOUTS, STAGES, Mods, Options, make_options, read_block_size, read_causal, read_window,
+    without_gradients,
 )  # fmt: skip
 from flashcore.problem import schedule_of
 from flashcore.resolve import call_for
 
-__all__ = ["attention"]
+__all__ = ["attention", "attention_with", "constant_options", "expect_traceable"]
 
-_ARGUMENTS = (
-    "(Tensor q, Tensor k, Tensor v, Tensor? bias=None, *, str? causal=None, "
-    "int? window_left=None, int? window_right=None, float? softcap=None, float? scale=None, "
-    "str layout='bhsd', str memory='bhsd', str schedule='', str? device=None, "
-    "bool static=False)"
+_OPTIONS = (
+    "str? causal=None, int? window_left=None, int? window_right=None, float? softcap=None, "
+    "float? scale=None, str layout='bhsd', str memory='bhsd', str schedule='', "
+    "str? device=None, bool static=False"
 )
+_ARGUMENTS = f"(Tensor q, Tensor k, Tensor v, Tensor? bias=None, *, {_OPTIONS})"
+#: What beside is, :mod:`flashcore.beside` says; captures are fields of a CaptureKind as text.
+_MORE_OPTIONS = (
+    f"bool lse, str[] regions, str[] captures, {_OPTIONS}, str? scores=None, float dropout_p=0.0, "
+    "bool rotary_interleaved=False, bool? has_few_queries=None, int[]? block_size=None"
+)
+#: Results that nobody asked for have no element.
+_ALL_RESULTS = "(Tensor o, Tensor lse, Tensor scores)"
 _library: Any = torch.library.Library("flashcore", "DEF")
 _tags = (torch.Tag.pt2_compliant_tag,)
 _library.define(f"attention{_ARGUMENTS} -> Tensor", tags=_tags)
 _library.define(f"attention_lse{_ARGUMENTS} -> (Tensor o, Tensor lse)", tags=_tags)
+for _name, _caches in (
+    ("attention_with", "Tensor k, Tensor v"),
+    ("attention_append", "Tensor(a!) k, Tensor(b!) v"),
+):
+    _library.define(
+        f"{_name}(Tensor q, {_caches}, Tensor? bias, Tensor?[] beside, *, {_MORE_OPTIONS}) "
+        f"-> {_ALL_RESULTS}",
+        tags=_tags,
+    )
 
 
 class _Asked(NamedTuple):
@@ -92,11 +111,7 @@ def attention(
 
     is_traced: False for an eager call that needs gradients, which no operator is for.
     """
-    if out is not None or stream is not None:
-        raise UnsupportedError(
-            "expects neither out nor stream in a call that PyTorch traces, but got one: copy the "
-            "result, or call it in the stream"
-        )
+    expect_traceable(out, stream)
     where = read_causal(causal)
     left, right = read_window(window)
     softcap, scale = read("softcap", softcap), read("scale", scale)
@@ -112,6 +127,89 @@ def attention(
         return _with_gradients(q, k, v, bias, lse, asked, is_traced)
     operator = torch.ops.flashcore.attention_lse if lse else torch.ops.flashcore.attention
     return operator(q, k, v, bias, **asked._asdict())
+
+
+def expect_traceable(out: Any, stream: Any) -> None:
+    """Raises UnsupportedError for arguments that no operator has."""
+    if out is not None or stream is not None:
+        raise UnsupportedError(
+            "expects neither out nor stream in a call that PyTorch traces, but got one: copy the "
+            "result, or call it in the stream"
+        )
+
+
+def attention_with(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    beside: Sequence[Optional[torch.Tensor]],
+    *,
+    causal: Union[bool, str],
+    window: Any,
+    softcap: Optional[float],
+    scale: Optional[float],
+    lse: bool,
+    layout: str,
+    schedule: Any,
+    device: Optional[str],
+    static: bool,
+    scores: Optional[str],
+    dropout_p: float,
+    rotary_interleaved: bool,
+    has_few_queries: Optional[bool],
+    block_size: Any,
+    mods: Optional[Mods],
+) -> Any:
+    """``flashcore.attention`` with clauses or functions, by its operator.
+
+    beside: as ``_core.Call.run`` has it.
+    mods: what functions are to a kernel.
+
+    Returns what ``flashcore.attention`` does.
+    """
+    appends = beside[_APPENDED] is not None
+    left, right = read_window(window)
+    lse, scores = read("lse", lse), expect_one_of("scores", scores, (None, *STAGES))
+    layout = expect_one_of("layout", layout, LAYOUTS)
+    regions, kinds = mods or ((), ())
+    operator = (
+        torch.ops.flashcore.attention_append if appends else torch.ops.flashcore.attention_with
+    )
+    o, of_lse, of_scores = operator(
+        q, k, v, bias, list(beside), lse=lse, causal=read_causal(causal), window_left=left,
+        window_right=right, softcap=read("softcap", softcap), scale=read("scale", scale),
+        layout=layout, memory=_memory(q, layout), schedule=_schedule_words(schedule),
+        device=expect_one_of("device", device, DEVICES), static=read("static", static),
+        scores=scores, dropout_p=read("dropout_p", dropout_p),
+        rotary_interleaved=read("rotary_interleaved", rotary_interleaved),
+        has_few_queries=has_few_queries,
+        block_size=None if block_size is None else list(read_block_size(block_size)),
+        regions=list(regions), captures=[_text_of(kind) for kind in kinds],
+    )  # fmt: skip
+    wanted = (o, *((of_lse,) if lse else ()), *((of_scores,) if scores else ()))
+    return wanted if len(wanted) > 1 else o
+
+
+#: Of the tensors beside the others, that whose rows are written to k.
+_APPENDED = tuple(CLAUSES).index(NEW_ROWS[0])
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def constant_options(options: Tuple[Any, ...]) -> Options:
+    """The arguments of ``make_options``, which torch.compile sees as numbers and text."""
+    return make_options(*options)
+
+
+def _text_of(kind: Tuple[Any, ...]) -> str:
+    """The fields of a CaptureKind, as an operator takes them."""
+    dtype, rank, converted, is_backwards = kind
+    return f"{dtype} {rank} {converted or '-'} {int(is_backwards)}"
+
+
+def _kind_of(text: str) -> Tuple[Any, ...]:
+    dtype, rank, converted, is_backwards = text.split()
+    return dtype, int(rank), None if converted == "-" else converted, is_backwards == "1"
 
 
 def train(
@@ -274,6 +372,108 @@ def _attention_lse(
     return o, lse
 
 
+@lru_cache(maxsize=1024)
+def _call_with(
+    lse: bool,
+    causal: Optional[str],
+    window_left: Optional[int],
+    window_right: Optional[int],
+    softcap: Optional[float],
+    scale: Optional[float],
+    layout: str,
+    schedule: str,
+    device: Optional[str],
+    static: bool,
+    scores: Optional[str],
+    dropout_p: float,
+    rotary_interleaved: bool,
+    has_few_queries: Optional[bool],
+    block_size: Optional[Tuple[int, ...]],
+    regions: Tuple[str, ...],
+    captures: Tuple[str, ...],
+) -> Any:
+    pairs = [word.partition("=")[::2] for word in schedule.split()]
+    kinds = tuple(_kind_of(text) for text in captures)
+    options = make_options(
+        causal or False, (window_left, window_right), softcap, scale, lse, layout, pairs or None,
+        device, static, False, scores, dropout_p, rotary_interleaved, has_few_queries, block_size,
+        (regions, kinds),
+    )  # fmt: skip
+    return call_for(without_gradients(options))
+
+
+def _run_with(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    beside: Sequence[Optional[torch.Tensor]],
+    *,
+    lse: bool,
+    regions: Sequence[str],
+    captures: Sequence[str],
+    layout: str = "bhsd",
+    memory: str = "bhsd",
+    scores: Optional[str] = None,
+    block_size: Optional[Sequence[int]] = None,
+    **options: Any,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    given = {**_DEFAULTS, **options}
+    call = _call_with(
+        lse, layout=layout, scores=scores,
+        block_size=None if block_size is None else tuple(block_size), regions=tuple(regions),
+        captures=tuple(captures), **given,
+    )  # fmt: skip
+    expected = _new_o(q, v, layout, memory)
+    if scores is None:
+        result = call.run(q, k, v, bias, expected, None, tuple(beside))
+        o, of_lse = result if lse else (result, _no_result(q))
+        return o, of_lse, _no_result(q)
+    o, *others = call.run(q, k, v, bias, None, None, tuple(beside))
+    if o.stride() != expected.stride():
+        o = expected.copy_(o)
+    return o, others[0] if lse else _no_result(q), others[-1]
+
+
+#: Of options that an operator may be called without.
+_DEFAULTS = {
+    "causal": None, "window_left": None, "window_right": None, "softcap": None, "scale": None,
+    "schedule": "", "device": None, "static": False, "dropout_p": 0.0,
+    "rotary_interleaved": False, "has_few_queries": None,
+}  # fmt: skip
+
+
+def _no_result(q: torch.Tensor) -> torch.Tensor:
+    return q.new_empty((0,), dtype=torch.float32)
+
+
+def _fake_with(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    beside: Sequence[Optional[torch.Tensor]],
+    *,
+    lse: bool,
+    layout: str = "bhsd",
+    memory: str = "bhsd",
+    scores: Optional[str] = None,
+    **options: Any,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    _check(q, k, v, layout)
+    rows = _lse_shape(q, layout)
+    keys = k.shape[1 if layout == "bshd" else 2]
+    return (
+        _new_o(q, v, layout, memory),
+        q.new_empty(rows, dtype=torch.float32) if lse else _no_result(q),
+        q.new_empty((*rows, keys), dtype=torch.float32) if scores else _no_result(q),
+    )
+
+
+def _no_gradient(ctx: Any, *gradients_of_results: Any) -> Any:
+    gradients.refuse("torch.ops.flashcore.attention_with")
+
+
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: str) -> None:
     """What a wrong trace would hide; a run checks the rest."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
@@ -326,6 +526,13 @@ def _register() -> None:
             _library.impl(name, run, key)
         torch.library.register_fake(f"flashcore::{name}", fake, lib=_library)
         training.register(name, _library)
+        batching.register_folded(name, _library)
+    for name in ("attention_with", "attention_append"):
+        for key in ("CPU", "CUDA"):
+            _library.impl(name, _run_with, key)
+        torch.library.register_fake(f"flashcore::{name}", _fake_with, lib=_library)
+        batching.register_looped(name, _library)
+    torch.library.register_autograd("flashcore::attention_with", _no_gradient, lib=_library)
 
 
 _register()

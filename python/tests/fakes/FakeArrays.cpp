@@ -121,8 +121,12 @@ static PyObject *newArray(PyObject *, PyObject *arguments) {
   dlpack::DataType type = {dlpack::Float, 16, 1};
   if (!std::strcmp(dtype, "bfloat16"))
     type.code = dlpack::BFloat;
-  if (!std::strcmp(dtype, "float32"))
+  if (!std::strncmp(dtype, "int", 3))
+    type.code = dlpack::Int;
+  if (std::strstr(dtype, "32"))
     type.bits = 32;
+  if (std::strstr(dtype, "64"))
+    type.bits = 64;
   return makeArray({device, index}, type, sizes,
                    stridesObject == Py_None ? nullptr : strides, rank)
       .release();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a user waits for: import, first calls, and host time per call.
 
-    python host_time.py [--json FILE]
+    python host_time.py [--json FILE] [--calls]
 
 Each first call is timed in a process of its own, after PyTorch has started the GPU,
 and ends when the result is there; the median of three counts. "ptxas" and "driver"
@@ -119,6 +119,77 @@ def host_seconds(call):
     return statistics.median(rounds)
 
 
+def calls_with_clauses():
+    """Calls of tiny tensors with each clause and kind of function, by what is given."""
+    import flashcore
+    import flashcore.flash_attn
+    import torch
+
+    def ints(*numbers):
+        return torch.tensor(numbers, dtype=torch.int32, device="cuda")
+
+    def halves(*shape):
+        return torch.randn(shape, dtype=torch.float16, device="cuda")
+
+    batch, heads, rows, dim = 2, 4, 32, 64
+    q, k, v = (halves(batch, heads, rows, dim) for _ in range(3))
+    packed = [halves(batch * rows, heads, dim) for _ in range(3)]
+    ends, used = ints(0, rows, 2 * rows), ints(rows // 2, rows // 2)
+    pages = [halves(8, heads, 16, dim) for _ in range(2)]
+    table = ints(*range(8)).reshape(batch, 4)
+    of_heads = torch.rand(heads, device="cuda")
+    rng = torch.tensor([1, 2], device="cuda")
+    new, cos = halves(batch, heads, 1, dim), halves(rows, dim // 2)
+    documents = ints(*(row // 8 for row in range(rows)))
+    visible = torch.ones(rows, rows, dtype=torch.bool, device="cuda")
+    lists = flashcore.block_lists(visible, (16, 16))
+    step, cap = 7, 20.0
+
+    def within(b, h, i, j):
+        return (i - j < step) & (documents[i] == documents[j])
+
+    def capped(score, b, h, i, j):
+        return cap * torch.tanh(score / cap) - of_heads[h] * (i - j)
+
+    handle = flashcore.mask(within)
+    attention, flash = flashcore.attention, flashcore.flash_attn
+    sdpa = flashcore.torch.scaled_dot_product_attention
+    lone = halves(batch, heads, 1, dim)
+    return {
+        "head_scales": lambda: attention(q, k, v, head_scales=of_heads),
+        "alibi_slopes": lambda: attention(q, k, v, alibi_slopes=of_heads),
+        "sinks": lambda: attention(q, k, v, sinks=of_heads),
+        "seqused_k": lambda: attention(q, k, v, seqused_k=used),
+        "cu_seqlens": lambda: attention(
+            *(x[None] for x in packed), cu_seqlens_q=ends, cu_seqlens_k=ends, layout="bshd"
+        ),
+        "page_table": lambda: attention(q, *pages, page_table=table, seqused_k=used),
+        "k_new, v_new": lambda: attention(lone, k, v, k_new=new, v_new=new, seqused_k=used),
+        "k_new, v_new, rotary": lambda: attention(
+            lone, k, v, k_new=new, v_new=new, seqused_k=used, rotary_cos=cos, rotary_sin=cos
+        ),
+        "dropout_p": lambda: attention(q, k, v, dropout_p=0.1, rng=rng),
+        "scores": lambda: attention(q, k, v, scores="masked"),
+        "block_mask": lambda: attention(q, k, v, block_mask=lists),
+        "mask_mod": lambda: attention(q, k, v, mask_mod=within),
+        "score_mod": lambda: attention(q, k, v, score_mod=capped),
+        "mask_mod, score_mod": lambda: attention(q, k, v, mask_mod=within, score_mod=capped),
+        "mask_mod of flashcore.mask": lambda: attention(q, k, v, mask_mod=handle),
+        "flash_attn_func": lambda: flash.flash_attn_func(q, k, v),
+        "flash_attn_varlen_func": lambda: flash.flash_attn_varlen_func(
+            *packed, ends, ends, rows, rows
+        ),
+        "flash_attn_with_kvcache": lambda: flash.flash_attn_with_kvcache(
+            lone.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), new.transpose(1, 2),
+            new.transpose(1, 2), cache_seqlens=used,
+        ),
+        "SDPA drop-in, boolean mask": lambda: sdpa(q, k, v, attn_mask=visible),
+        "merge": lambda: flashcore.merge(
+            torch.stack([q, q]), torch.zeros(2, batch, heads, rows, device="cuda")
+        ),
+    }  # fmt: skip
+
+
 def host_times():
     import flashcore
     import flashcore.torch
@@ -135,6 +206,7 @@ def host_times():
         "flashcore.torch.scaled_dot_product_attention": lambda: drop_in(q, k, v),
         "torch.ops.flashcore.attention": lambda: torch.ops.flashcore.attention(q, k, v),
         "SDPA, flash": lambda: pytorchs(q, k, v),
+        **calls_with_clauses(),
     }
     times = {}
     with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -154,9 +226,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the times, in seconds, to a file")
     parser.add_argument("--first-call", help=argparse.SUPPRESS)
+    parser.add_argument("--calls", action="store_true", help="host times per call alone")
     options = parser.parse_args()
     if options.first_call:
         return first_call(options.first_call)
+    if options.calls:
+        for name, seconds in host_times().items():
+            print(f"{name:60} {seconds * 1e6:9.2f} us")
+        return 0
     times = {
         "run": conditions(),
         "import flashcore beyond torch": {"import": import_seconds()},

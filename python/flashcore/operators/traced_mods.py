@@ -1,0 +1,95 @@
+"""Functions of a call that torch.compile traces.
+
+What they become is a constant of the graph; what they read are inputs of it. torch.compile
+calls a function for a constant once, and asks again where something has changed that it has
+seen: so all that the functions hold is looked at where it sees it (:func:`_value_at`).
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Callable, Optional, Tuple
+
+import torch
+
+from flashcore.mods import Handle, places_of, read_mods
+from flashcore.mods import reads_by_key as _reads_by_key
+from flashcore.options import Mods
+
+__all__ = ["read", "reads_by_key", "untraced"]
+
+
+def read(score_mod: Any, mask_mod: Any) -> "Optional[Tuple[Mods, Tuple[Any, ...]]]":
+    """What :func:`flashcore.mods.read_mods` returns; None for functions of which torch.compile
+    cannot tell when they change."""
+    functions = (_function_of(score_mod), _function_of(mask_mod))
+    if not torch.compiler.is_dynamo_compiling():
+        return read_mods(score_mod, mask_mod)
+    for function in functions:
+        if function is not None and type(function) is not types.FunctionType:
+            return None
+        # torch.compile breaks its graph here for one that is made in it, of which it has no
+        # constant; the call is a graph of its own then.
+        function is None or "__name__" in function.__globals__
+    known = _constants(*functions)
+    if known is None:
+        return None
+    mods, seen, captured = known
+    for place in seen:
+        isinstance(_value_at(functions, place), torch.Tensor)  # which looks at it
+    return mods, tuple([_value_at(functions, place) for place in captured])
+
+
+def reads_by_key(mask_mod: Any) -> bool:
+    """:func:`flashcore.mods.reads_by_key` as a constant of the graph; ``read`` guards it."""
+    if not torch.compiler.is_dynamo_compiling():
+        return _reads_by_key(mask_mod)
+    is_read: bool = _constant_reads_by_key(_function_of(mask_mod))
+    return is_read
+
+
+def _function_of(mod: Any) -> Any:
+    return mod.function if isinstance(mod, Handle) else mod
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def _constants(score_mod: Any, mask_mod: Any) -> Any:
+    """What the functions are to a kernel; where what they hold is, and what they read."""
+    found = places_of(score_mod, mask_mod)
+    if found is None:
+        return None
+    mods = read_mods(score_mod, mask_mod)[0]
+    return mods, found.seen, found.captured
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def _constant_reads_by_key(mask_mod: Any) -> bool:
+    return _reads_by_key(mask_mod)
+
+
+def _value_at(functions: Tuple[Any, Any], place: Tuple[Any, ...]) -> Any:
+    """What a function holds; a place is that of flashcore.mods."""
+    value = functions[place[0]]
+    for kind, name in place[1:]:
+        if kind == "closure":
+            value = value.__closure__[name].cell_contents
+        elif kind == "global":
+            value = value.__globals__[name]
+        elif kind == "item":
+            value = value[name]
+        else:
+            value = value._array
+    return value
+
+
+def untraced(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A call outside of the graph that torch.compile makes, which it breaks for this.
+
+    With fullgraph=True it says so.
+    """
+    return _disabled(function, *arguments, **options)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+def _disabled(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    return function(*arguments, **options)

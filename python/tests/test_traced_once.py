@@ -1,0 +1,280 @@
+"""Functions are traced once for what they depend on, and again where that has changed."""
+
+import functools
+import gc
+import math
+import types
+import weakref
+
+import flashcore
+import numpy
+import pytest
+from flashcore import mods
+from formula import draw_qkv
+
+WIDTH = 3
+SETTINGS = types.ModuleType("settings")
+SETTINGS.width = 3
+SETTINGS.unused = object()
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """How many times functions were traced."""
+    made = []
+    trace = mods.trace_mods
+    monkeypatch.setattr(mods, "_known", {})
+    monkeypatch.setattr(mods, "trace_mods", lambda *given: made.append(given) or trace(*given))
+    return made
+
+
+def text_of(mask_mod=None, score_mod=None):
+    return mods.read_mods(score_mod, mask_mod)[0][0]
+
+
+def near(width):
+    return lambda b, h, i, j: i - j < width
+
+
+def test_the_same_code_and_values(traces):
+    assert text_of(near(5)) == text_of(near(5))
+    assert len(traces) == 1
+    assert text_of(near(6)) != text_of(near(5)) and len(traces) == 2
+    assert text_of(near(5.0)) != text_of(near(5)) and len(traces) == 3
+    assert text_of(near(True)) == text_of(near(1)) and len(traces) == 5
+
+
+def test_zero_has_a_sign(traces):
+    def times(x):
+        return lambda s, b, h, i, j: s * x
+
+    assert text_of(None, times(0.0)) != text_of(None, times(-0.0))
+    assert text_of(None, times(math.nan)) == text_of(None, times(math.nan)) and len(traces) == 3
+
+
+def global_width(b, h, i, j):
+    return i - j < WIDTH
+
+
+def of_settings(b, h, i, j):
+    return i - j < SETTINGS.width
+
+
+def test_globals(traces, monkeypatch):
+    first = text_of(global_width)
+    assert text_of(global_width) == first and len(traces) == 1
+    monkeypatch.setitem(globals(), "WIDTH", 4)
+    assert text_of(global_width) != first and len(traces) == 2
+    first = text_of(of_settings)
+    assert text_of(of_settings) == first and len(traces) == 3
+    monkeypatch.setattr(SETTINGS, "width", 4)
+    assert text_of(of_settings) != first and len(traces) == 4
+
+
+def test_functions_that_it_calls(traces, monkeypatch):
+    def outer(inner):
+        return lambda b, h, i, j: inner(b, h, i, j) & (i >= j)
+
+    first = text_of(outer(near(3)))
+    assert text_of(outer(near(3))) == first and len(traces) == 1
+    assert text_of(outer(near(4))) != first and len(traces) == 2
+    first = text_of(outer(global_width))
+    monkeypatch.setitem(globals(), "WIDTH", 5)
+    assert text_of(outer(global_width)) != first
+
+
+def test_defaults_and_partials(traces):
+    def with_default(width):
+        def function(b, h, i, j, width=width, *, more=width):
+            return i - j < width + more
+
+        return function
+
+    def of_width(width, b, h, i, j):
+        return i - j < width
+
+    assert text_of(with_default(3)) == text_of(with_default(3)) and len(traces) == 1
+    assert text_of(with_default(3)) != text_of(with_default(4))
+    count = len(traces)
+    partials = [functools.partial(of_width, width) for width in (3, 3, 4)]
+    texts = [text_of(partial) for partial in partials]
+    assert texts[0] == texts[1] != texts[2] and len(traces) == count + 2
+
+
+def test_lists_are_what_they_hold(traces):
+    widths = [3, 4]
+
+    def function(b, h, i, j):
+        return i - j < sum(widths)
+
+    first = text_of(function)
+    assert text_of(function) == first and len(traces) == 1
+    widths[0] = 5
+    assert text_of(function) != first and len(traces) == 2
+
+
+class Model:
+    width = 3
+
+    def mask(self, b, h, i, j):
+        return i - j < self.width
+
+
+def test_objects_are_looked_at_each_time(traces):
+    model = Model()
+    first = text_of(model.mask)
+    assert text_of(model.mask) == first and len(traces) == 2
+    model.width = 4
+    assert text_of(model.mask) != first
+
+
+def test_effects_are_not_left_out(traces):
+    seen = []
+
+    def function(b, h, i, j):
+        seen.append(1)
+        return i >= j
+
+    class Counter:
+        count = 0
+
+    counter = Counter()
+
+    def counting(b, h, i, j):
+        counter.count += 1
+        return i >= j
+
+    def importing(b, h, i, j):
+        import math
+
+        return i >= j + math.floor(1.5)
+
+    for _ in range(3):
+        text_of(function), text_of(counting), text_of(importing)
+    assert counter.count == 3 and len(seen) == 3 and len(traces) == 9
+
+
+def test_captures_are_found_again(traces):
+    q, k, v = draw_qkv(queries=20)
+
+    def call(table):
+        read = flashcore.capture(table)
+        return flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: read[j] > 0)
+
+    keys = k.shape[2]
+    tables = [numpy.arange(keys, dtype="int32") % step for step in (2, 3)]
+    results = [call(table) for table in (*tables, tables[0])]
+    assert len(traces) == 1
+    assert (results[0] == results[2]).all() and not (results[0] == results[1]).all()
+    call(tables[0].astype("float32"))
+    assert len(traces) == 2
+    call(numpy.zeros((keys, 2), "int32")[:, 0])
+    assert len(traces) == 3
+    # A copy is made of it at each call.
+    wide = tables[1].astype("int64")
+    assert (call(wide) == results[1]).all() and len(traces) == 4
+    wide[:] = tables[0]
+    assert (call(wide) == results[0]).all() and len(traces) == 4
+
+
+def test_nothing_that_was_read_is_kept(traces):
+    class Table(numpy.ndarray):
+        pass
+
+    q, k, v = draw_qkv(queries=20)
+    table = numpy.ones(k.shape[2], "int32").view(Table)
+    alive = weakref.ref(table)
+    read = flashcore.capture(table)
+    flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: read[j] > 0)
+    del table, read
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_array_without_capture_may_be_read_as_numbers(traces):
+    """Which are a part of the kernel."""
+    table = numpy.array([3, 4])
+
+    def function(b, h, i, j):
+        return i - j < int(table[0])
+
+    first = text_of(function)
+    table[0] = 9
+    assert text_of(function) != first
+
+
+def test_handles(traces):
+    model = Model()
+    mask, score = flashcore.mask(model.mask), flashcore.score(lambda s, b, h, i, j: s * 2)
+    assert len(traces) == 2
+    first = mods.read_mods(score, mask)
+    assert mods.read_mods(score, mask) is not None and len(traces) == 3
+    assert mods.read_mods(score, mask)[0] is first[0]
+    model.width = 4  # which nobody asks for
+    assert text_of(mask) == text_of(near(3)) and "mask_mod" in repr(mask)
+    q, k, v = draw_qkv(queries=20)
+    expected = flashcore.attention(q, k, v, mask_mod=near(3))
+    assert (flashcore.attention(q, k, v, mask_mod=mask) == expected).all()
+    assert mask(0, 0, 5, 2) == (5 - 2 < 4)  # a plain call is one
+
+
+def test_handles_beside_functions(traces):
+    mask = flashcore.mask(near(3))
+    both = mods.read_mods(lambda s, b, h, i, j: s * 2, mask)
+    assert [text.partition("=")[0] for text in both[0][0]] == ["score", "mask"]
+
+
+def test_wrong_handles():
+    with pytest.raises(TypeError, match="expects mask_mod to be one, but got <score_mod"):
+        mods.read_mods(None, flashcore.score(lambda s, b, h, i, j: s))
+    with pytest.raises(TypeError, match="expects mask_mod to return whether the key is seen"):
+        flashcore.mask(lambda b, h, i, j: i + j)
+    with pytest.raises(TypeError, match="expects mask_mod to be a function or None, but got 5"):
+        flashcore.mask(5)
+
+
+def test_the_table_starts_over(traces, monkeypatch):
+    monkeypatch.setattr(mods, "_MAX_KNOWN", 4)
+    for width in range(9):
+        text_of(near(width))
+        assert len(mods._known) <= 4
+
+
+def test_torch_tensors(traces):
+    torch = pytest.importorskip("torch")
+    documents = torch.zeros(40, dtype=torch.int32)
+
+    def same(b, h, i, j):
+        return documents[i] == documents[j]
+
+    def by_size(b, h, i, j):
+        return j < documents.shape[0]
+
+    def by_value(b, h, i, j):
+        return j < documents[0].item() + 4
+
+    first = mods.read_mods(None, same)
+    assert mods.read_mods(None, same)[1][0] is documents and len(traces) == 1
+    documents = torch.zeros(50, dtype=torch.int32)
+    again = mods.read_mods(None, same)
+    assert again[0] is first[0] and again[1][0] is documents and len(traces) == 1
+    texts = text_of(by_size)
+    documents = torch.ones(60, dtype=torch.int32)
+    assert text_of(by_size) != texts
+    texts = text_of(by_value)
+    documents[0] = 7
+    assert text_of(by_value) != texts
+
+
+def test_compositions_of_pytorch(traces):
+    torch = pytest.importorskip("torch")
+    from torch.nn.attention.flex_attention import and_masks, or_masks
+
+    table = torch.ones(40, dtype=torch.bool)
+
+    def make(width):
+        return and_masks(near(width), or_masks(lambda b, h, i, j: table[j], near(2)))
+
+    first = text_of(make(5))
+    assert text_of(make(5)) == first and len(traces) == 1
+    assert text_of(make(6)) != first
