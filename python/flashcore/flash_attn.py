@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, U
 
 import torch
 
+from flashcore import _core
 from flashcore.attention import attention
 from flashcore.kinds import FLAG, read
 from flashcore.operators import gradients, training
@@ -620,11 +621,11 @@ def _has_rows(cache: torch.Tensor) -> bool:
 
     What PyTorch traces has no memory yet; the operator tells where that is not aligned.
     """
+    if not sys.modules["flashcore.attention"].is_traced(cache):
+        return _core.has_rows(cache, "a cache")
     step = row_step(cache.shape[-1])
-    return (
-        cache.stride(-1) == 1
-        and all(s % step == 0 for n, s in zip(cache.shape[:-1], cache.stride()) if n > 1)
-        and (torch.compiler.is_compiling() or cache.data_ptr() % (2 * step) == 0)
+    return cache.stride(-1) == 1 and all(
+        s % step == 0 for n, s in zip(cache.shape[:-1], cache.stride()) if n > 1
     )
 
 

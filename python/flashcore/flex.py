@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Optional, Tuple
 
-from flashcore.attention import attention, is_traced
+from flashcore.attention import attention
 from flashcore.blocks import has_size_of_kernels
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import read
@@ -135,7 +135,7 @@ def _read_mask(block_mask: Any, query: Any) -> Tuple[Optional[Callable[..., Any]
 
 def _reads_by_key(mask_mod: Callable[..., Any], query: Any) -> bool:
     """Whether it reads a tensor at a place that depends on the key."""
-    if "torch" in sys.modules and is_traced(query):
+    if "torch" in sys.modules and sys.modules["flashcore.attention"].is_traced(query):
         from flashcore.operators import traced_mods
 
         return traced_mods.reads_by_key(mask_mod)

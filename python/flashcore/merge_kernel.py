@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import OrderedDict
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from functools import partial
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from flashcore import _core, kernels
 from flashcore.arrays import (
-    CPU, CUDA_HOST, LEGACY_STREAM, SHORT, contiguous_strides, dense, device_kind,
-    library_of, name_of_device, stream_for,
+    CPU, CUDA_HOST, SHORT, Library, contiguous_strides, dense, device_kind, library_of,
+    name_of_device,
 )  # fmt: skip
 from flashcore.errors import Error, UnsupportedError, not_loaded
 from flashcore.problem import row_step
@@ -112,7 +112,6 @@ def _check(
 
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
-_RESULTS = "o", "lse"
 
 
 def _has_rows(view: "_core.View") -> bool:
@@ -140,9 +139,6 @@ class _Key(NamedTuple):
 
 
 _modules: Dict[_Key, "_core.Module"] = {}
-_plans: "OrderedDict[Tuple[Any, ...], _core.Plan]" = OrderedDict()
-#: Of the calls that were made last.
-_MOST_PLANS = 256
 
 
 def _source(key: _Key) -> str:
@@ -186,82 +182,150 @@ def _load(target: "_core.Device", key: _Key) -> "_core.Module":
 
 
 def _plan(
-    target: "_core.Device", layout: str, views: "Dict[str, _core.View]", is_capturing: bool
+    target: "_core.Device", of_o: Tuple[str, Sizes], specs: Specs, is_capturing: bool
 ) -> "_core.Plan":
-    """The call with these sizes and strides; a plan is kept for the next one like it."""
-    specs = tuple(
-        (name, _BYTES[view.dtype], name in _RESULTS, *_axes(name, view, layout))
-        for name, view in views.items()
-    )
-    o = views["o"]
-    key = _Key(id(target), o.dtype, o.shape[-1], "sink_logits" in views)
+    """A call with these sizes and strides."""
+    has_sinks = any(name == "sink_logits" for name, *_ in specs)
+    key = _Key(id(target), of_o[0], of_o[1][-1], has_sinks)
     if is_capturing and key not in _modules:
         raise Error(not_loaded("flashcore.merge"))
-    found = _plans.get((key, specs))
-    if found is None:
-        found = _load(target, key).plan(specs)
-        while len(_plans) >= _MOST_PLANS:
-            _plans.popitem(last=False)
-        _plans[key, specs] = found
-    return found
+    return _load(target, key).plan(specs)
 
 
-def _axes(name: str, view: "_core.View", layout: str) -> Tuple[Sizes, Sizes]:
-    """Sizes and strides in the kernel's order."""
-    if name not in ("outputs", "o"):
-        return view.shape, view.strides
-    return _reorder(view.shape, layout), _reorder(view.strides, layout)
-
-
-# Running --------------------------------------------------------------------
+# Calls ----------------------------------------------------------------------
 
 
 def run(
     layout: str, device: Optional[str], outputs: Any, lses: Any, sinks: Any, stream: Optional[int]
 ) -> Any:
     """o and lse, as ``flashcore.merge`` returns them, in the stream of a handle or that in use."""
-    parts_of("outputs", outputs), parts_of("lses", lses)
     outputs, lses = _together("outputs", outputs), _together("lses", lses)
-    library = library_of(outputs)
-    if library is None:
+    if library_of(outputs) is None:
         raise _unknown("outputs", outputs)
-    sinks = _dense("sinks", sinks, stream)
-    named = zip(("outputs", "lses", "sinks"), (outputs, lses, sinks))
+    call = _calls.get((layout, device))
+    if call is None:
+        resolve = partial(_resolve, layout, device)
+        call = _calls[layout, device] = _core.make_call(resolve, False, _BESIDE, "outputs")
+    return call.run(outputs, None, None, None, None, stream, (lses, sinks))
+
+
+#: By layout and device.
+_calls: Dict[Tuple[str, Optional[str]], "_core.Call"] = {}
+#: The tensors that _core.Call takes beside the first.
+_BESIDE = ("lses", "sinks")
+#: Which of its tensors are those of a plan: outputs are where an attention has q.
+_SOURCES = {"outputs": 0, "o": 4, "lse": 5, "lses": 7, "sink_logits": 8}
+
+
+def _resolve(
+    layout: str,
+    device: Optional[str],
+    call: "_core.Call",
+    outputs: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    out_lse: Any,
+    stream: Any,
+    beside: Tuple[Any, Any],
+) -> Tuple[Any, int]:
+    """What to do for such tensors, again and again, as :func:`flashcore.resolve.resolve`."""
+    library = library_of(outputs)
+    assert library is not None
+    named = zip(("outputs", *_BESIDE), (outputs, *beside))
     views = [None if x is None else _core.view(x, stream, name) for name, x in named]
     assert views[0] is not None and views[1] is not None
     sizes = _check(views[0], views[1], views[2], layout)
     kind = device_kind("outputs", views[0].device, device)
-    if not _has_rows(views[0]):
-        outputs = dense("outputs", outputs)
-    if min(views[1].strides) < 0:
-        lses = dense("lses", lses)
-    shape = _reorder(sizes[1:], layout)
-    o = library.empty(outputs, shape, contiguous_strides(shape), views[0].dtype)
-    lse = library.empty(outputs, sizes.rows, contiguous_strides(sizes.rows), "float32")
+    copied = (
+        not _has_rows(views[0]),
+        min(views[1].strides) < 0,
+        views[2] is not None and views[2].strides != contiguous_strides(views[2].shape),
+    )
+    if any(copied):
+        return partial(_run_copied, call, copied), 0
     if 0 in sizes.rows:
-        return o, lse
-    arrays = {"outputs": outputs, "lses": lses, "sink_logits": sinks, "o": o, "lse": lse}
-    on_host = views[0].device[0] in (CPU, CUDA_HOST)
-    if on_host:
-        target, used = kernels.device(kind), None
-    else:
-        index = views[0].device[1]
-        used = stream_for(library, outputs, index, stream, "in a merge of arrays")
-        target = kernels.device("cuda", index)
-    given = {name: _core.view(x, used) for name, x in arrays.items() if x is not None}
-    plan = _plan(target, layout, given, not on_host and library.is_capturing())
-    pointers = [view.pointer for view in given.values()]
-    if on_host:
-        plan.run_on_host(pointers)
-    else:
-        # In the stream in use, which may be capturing a graph.
-        plan.launch(pointers, 0, used or LEGACY_STREAM)
+        return partial(_run_empty, library, layout, sizes), 0
+    o_shape = _reorder(sizes[1:], layout)
+    of_o = views[0].dtype, o_shape
+    specs = _specs(layout, views, of_o, sizes.rows)
+    if views[0].device[0] in (CPU, CUDA_HOST):
+        plan = _plan(kernels.device(kind), of_o, specs, is_capturing=False)
+        return partial(_run_on_host, library, plan, of_o, sizes.rows), 0
+    target = kernels.device("cuda", views[0].device[1])
+    plan = _plan(target, of_o, specs, library.is_capturing())
+    launch = _core.make_launch(
+        plan,
+        library.allocation(outputs, o_shape, contiguous_strides(o_shape), views[0].dtype),
+        library.allocation(outputs, sizes.rows, contiguous_strides(sizes.rows), "float32"),
+        None,
+        None,
+        library.current_stream(),
+        contiguous_strides(o_shape),
+        tuple(_SOURCES[name] for name, *_ in specs),
+        True,
+    )
+    return launch, 0
+
+
+Specs = Tuple[Tuple[str, int, bool, Sizes, Sizes], ...]
+
+
+def _specs(
+    layout: str,
+    views: "Sequence[Optional[_core.View]]",
+    of_o: Tuple[str, Sizes],
+    rows: Sizes,
+) -> Specs:
+    """The tensors of a plan, in the kernel's order of axes."""
+    dtype, o_shape = of_o
+    outputs, lses, sinks = views
+    assert outputs is not None and lses is not None
+    strides = contiguous_strides(o_shape)
+    specs: List[Tuple[str, int, bool, Sizes, Sizes]] = [
+        (
+            "outputs", _BYTES[dtype], False, _reorder(outputs.shape, layout),
+            _reorder(outputs.strides, layout),
+        ),
+        ("lses", 4, False, lses.shape, lses.strides),
+    ]  # fmt: skip
+    if sinks is not None:
+        specs.append(("sink_logits", 4, False, sinks.shape, sinks.strides))
+    specs.append(
+        ("o", _BYTES[dtype], True, _reorder(o_shape, layout), _reorder(strides, layout))
+    )
+    specs.append(("lse", 4, True, rows, contiguous_strides(rows)))
+    return tuple(specs)
+
+
+def _run_copied(
+    call: "_core.Call", copied: Tuple[bool, bool, bool], outputs: Any, k: Any, v: Any, bias: Any,
+    out: Any, stream: Any, beside: Tuple[Any, Any],
+) -> Any:  # fmt: skip
+    """With copies of what the kernel does not take as it is."""
+    named = zip(("outputs", *_BESIDE), (outputs, *beside), copied)
+    outputs, *others = (dense(name, x) if is_copied else x for name, x, is_copied in named)
+    return call.run(outputs, None, None, None, None, stream, tuple(others))
+
+
+def _run_empty(
+    library: Library, layout: str, sizes: _Sizes, outputs: Any, *others: Any
+) -> Tuple[Any, Any]:
+    """Of no rows."""
+    shape, dtype = _reorder(sizes[1:], layout), _core.view(outputs, None).dtype
+    o = library.empty(outputs, shape, contiguous_strides(shape), dtype)
+    return o, library.empty(outputs, sizes.rows, contiguous_strides(sizes.rows), "float32")
+
+
+def _run_on_host(
+    library: Library, plan: "_core.Plan", of_o: Tuple[str, Sizes], rows: Sizes, outputs: Any,
+    k: Any, v: Any, bias: Any, out: Any, stream: Any, beside: Tuple[Any, Any],
+) -> Tuple[Any, Any]:  # fmt: skip
+    dtype, shape = of_o
+    o = library.empty(outputs, shape, contiguous_strides(shape), dtype)
+    lse = library.empty(outputs, rows, contiguous_strides(rows), "float32")
+    every = [outputs, *(x for x in beside if x is not None), o, lse]
+    views = [_core.view(array, None) for array in every]
+    plan.run_on_host([view.pointer for view in views])
     return o, lse
-
-
-def _dense(name: str, array: Any, stream: Any) -> Any:
-    """Sinks, of one stride."""
-    if array is None:
-        return None
-    view = _core.view(array, stream, name)
-    return array if view.strides == contiguous_strides(view.shape) else dense(name, array)

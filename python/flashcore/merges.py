@@ -6,7 +6,6 @@ import sys
 from typing import Any, Optional, Sequence
 
 from flashcore.arrays import run_on_stream
-from flashcore.attention import is_traced
 from flashcore.kinds import expect_one_of
 from flashcore.merge_kernel import parts_of, run
 from flashcore.options import LAYOUTS
@@ -56,6 +55,7 @@ def merge(
     first, *others = parts_of("outputs", outputs)
     if "torch" in sys.modules:
         every = (first, *others, *parts_of("lses", lses), sinks)
+        is_traced = sys.modules["flashcore.attention"].is_traced
         if any(is_traced(tensor) for tensor in every):
             from flashcore.operators import merging
 

@@ -108,7 +108,9 @@ def call_for(options: Options) -> "_core.Call":
     if call is None:
         if len(_calls_of_options) >= _MAX_CALLS:
             _calls_of_options.clear()
-        call = _core.make_call(partial(resolve, options), options.refuses_gradients, _NAMES)
+        call = _core.make_call(
+            partial(resolve, options), options.refuses_gradients, _NAMES, "q"
+        )
         _calls_of_options[options] = call
     return call
 

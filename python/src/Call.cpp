@@ -123,8 +123,9 @@ struct Call {
   };
 
   Ref resolve;
-  /// Of arguments of clauses; what functions read comes behind these.
-  Ref names;
+  /// What messages call the tensor in the place of q, and those of clauses;
+  /// what functions read comes behind these.
+  Ref first, names;
   bool refusesGradients = false;
   std::unordered_map<Key, Entry, KeyHash> entries;
   /// The entry that was used last, which calls of equal layers use again.
@@ -220,16 +221,6 @@ void Key::add(const TensorView &view, uint64_t alignment) {
 // Reading arguments
 //===----------------------------------------------------------------------===//
 
-/// What a pointer to rows of 16-bit elements is a multiple of (row_step in
-/// problem.py).
-static uint64_t getRowAlignment(const TensorView &view) {
-  constexpr uint64_t elementBytes = 2, most = 16;
-  if (view.rank == 0 || view.rank > maxRank)
-    return most;
-  uint64_t columns = static_cast<uint64_t>(view.sizes[view.rank - 1]);
-  return columns ? std::min(elementBytes * (columns & -columns), most) : most;
-}
-
 /// What messages call an argument behind the fixed ones.
 static std::string nameOfBeside(const Call &call, Py_ssize_t place) {
   Py_ssize_t count = PyTuple_Size(call.names.get());
@@ -288,13 +279,15 @@ static bool readArguments(const Call &call, PyObject *const *from,
             alignment ? alignment : getRowAlignment(argument.view));
     return true;
   };
-  if (!read(Q, from[0], "q") || !read(K, from[1], "k") ||
-      !read(V, from[2], "v"))
+  const char *first = textOf(call.first.get());
+  if (!first || !read(Q, from[0], first) || (from[1] != Py_None && !read(K, from[1], "k")) ||
+      (from[2] != Py_None && !read(V, from[2], "v")))
     return false;
   // Outputs are allocated by the library of q.
-  key.add(static_cast<int64_t>(reinterpret_cast<intptr_t>(Py_TYPE(from[0]))) ^
-          (int64_t(bias != Py_None) | int64_t(out != Py_None) << 1 |
-           int64_t(lse != Py_None) << 2));
+  key.add(static_cast<int64_t>(reinterpret_cast<intptr_t>(Py_TYPE(from[0]))));
+  key.add(int64_t(bias != Py_None) | int64_t(out != Py_None) << 1 |
+          int64_t(lse != Py_None) << 2 | int64_t(from[1] != Py_None) << 3 |
+          int64_t(from[2] != Py_None) << 4);
   return (bias == Py_None || read(Bias, bias, "bias", 4)) &&
          (out == Py_None || read(O, out, "out")) &&
          (lse == Py_None || read(Lse, lse, "the lse of out", 4)) &&
@@ -305,6 +298,9 @@ static std::string nameOfArgument(const Call &call, Arguments &arguments,
                                   size_t index) {
   static constexpr const char *names[] = {
       "q", "k", "v", "bias", "out", "the lse of out", "scores"};
+  if (index == Q)
+    if (const char *first = textOf(call.first.get()))
+      return first;
   return index < NumFixed ? names[index]
                           : nameOfBeside(call, arguments.at(index).place);
 }
@@ -538,7 +534,7 @@ static PyObject *runCall(PyObject *self, PyObject *const *from,
 static PyObject *makeCall(PyObject *, PyObject *const *arguments,
                           Py_ssize_t count) {
   constexpr Py_ssize_t mostNames = 64; // bits of a word
-  if (!expectArguments("make_call", count, 3))
+  if (!expectArguments("make_call", count, 4))
     return nullptr;
   int refusesGradients = PyObject_IsTrue(arguments[1]);
   Py_ssize_t numNames = PyTuple_Size(arguments[2]);
@@ -552,6 +548,7 @@ static PyObject *makeCall(PyObject *, PyObject *const *arguments,
   call.resolve = Ref::share(arguments[0]);
   call.refusesGradients = refusesGradients;
   call.names = Ref::share(arguments[2]);
+  call.first = Ref::share(arguments[3]);
   return Boxed<Call>::create(std::move(call)).release();
 }
 
@@ -561,6 +558,7 @@ static int traverseCall(PyObject *self, visitproc visit, void *arg) {
   Call &call = Boxed<Call>::get(self);
   Py_VISIT(call.resolve.get());
   Py_VISIT(call.names.get());
+  Py_VISIT(call.first.get());
   for (auto &entry : call.entries) {
     Py_VISIT(entry.second.action.get());
     Py_VISIT(entry.second.type.get());
@@ -635,12 +633,25 @@ static bool haveSameTypes(PyObject *a, PyObject *b) {
   return true;
 }
 
-/// What does not change is the same as long as it is the same object.
+/// What does not change is the same as long as it is the same object; tuples,
+/// such as windows, are often made anew of the same ones.
+static bool isSame(PyObject *one, PyObject *other) {
+  if (one == other)
+    return true;
+  if (Py_TYPE(one) != &PyTuple_Type || Py_TYPE(other) != &PyTuple_Type ||
+      PyTuple_Size(one) != PyTuple_Size(other))
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(one); ++i)
+    if (PyTuple_GetItem(one, i) != PyTuple_GetItem(other, i))
+      return false;
+  return true;
+}
+
 static Ref findRecent(const Calls &calls, PyObject *const *options) {
   for (const Calls::Recent &recent : calls.recent)
     if (recent.call && std::equal(recent.options.begin(), recent.options.end(),
                                   options, [](const Ref &one, PyObject *other) {
-                                    return one.get() == other;
+                                    return isSame(one.get(), other);
                                   }))
       return recent.call;
   return Ref();
@@ -795,8 +806,9 @@ static PyObject *makeLaunch(PyObject *, PyObject *const *arguments,
 
 static PyMethodDef functions[] = {
     {"make_call", method(makeCall), METH_FASTCALL,
-     "make_call(resolve, refuses_gradients, names): names has those of the "
-     "arguments of clauses."},
+     "make_call(resolve, refuses_gradients, names, first): names has those of "
+     "the arguments of clauses; first is that of the tensor in the place of "
+     "q, of a merge that of its outputs, which has no k or v."},
     {"make_calls", makeCalls, METH_O,
      "make_calls(make): the calls of all options, which make(*options) makes."},
     {"make_launch", method(makeLaunch), METH_FASTCALL,

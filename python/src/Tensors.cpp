@@ -636,6 +636,26 @@ bool flashcore::python::overlap(const TensorView &a, const TensorView &b) {
                                     &ofB, b.pointer, (b.dtype.bits + 7) / 8);
 }
 
+uint64_t flashcore::python::getRowAlignment(const TensorView &view) {
+  constexpr uint64_t elementBytes = 2, most = 16;
+  if (view.rank == 0 || view.rank > maxRank)
+    return most;
+  uint64_t columns = static_cast<uint64_t>(view.sizes[view.rank - 1]);
+  return columns ? std::min(elementBytes * (columns & -columns), most) : most;
+}
+
+/// Whether columns lie side by side, and rows where kernels move them.
+static bool hasRows(const TensorView &view) {
+  if (view.rank == 0 || view.rank > maxRank || view.strides[view.rank - 1] != 1)
+    return false;
+  uint64_t alignment = getRowAlignment(view);
+  auto step = static_cast<int64_t>(alignment / 2);
+  for (int i = 0; i < view.rank - 1; ++i)
+    if (view.sizes[i] > 1 && (view.strides[i] < 0 || view.strides[i] % step))
+      return false;
+  return view.pointer % alignment == 0;
+}
+
 /// DLPack's name of the type, or for others what the library calls it.
 static PyObject *getTypeName(PyObject *self) {
   std::string name = nameOf(tensorOf(self).dtype);
@@ -698,6 +718,19 @@ static PyObject *viewFunction(PyObject *, PyObject *const *arguments,
     return nullptr;
   view.owner = Ref::share(arguments[0]);
   return Boxed<View>::create(std::move(view)).release();
+}
+
+static PyObject *hasRowsFunction(PyObject *, PyObject *const *arguments,
+                                 Py_ssize_t count) {
+  const Producer *producer = nullptr;
+  TensorView view;
+  Lease lease;
+  const char *name = nullptr;
+  if (!expectArguments("has_rows", count, 2) ||
+      !(name = textOf(arguments[1])) ||
+      !readTensor(arguments[0], name, Py_None, producer, view, lease))
+    return nullptr;
+  return PyBool_FromLong(hasRows(view));
 }
 
 static PyObject *overlapFunction(PyObject *, PyObject *const *arguments,
@@ -764,6 +797,9 @@ static PyMethodDef functions[] = {
      "exchange_empty(type, shape, dtype, device, index)"},
     {"view", method(viewFunction), METH_FASTCALL,
      "view(array, stream, name): where the elements of an argument lie."},
+    {"has_rows", method(hasRowsFunction), METH_FASTCALL,
+     "has_rows(array, name): whether kernels take the rows of an argument of "
+     "16-bit elements as they are."},
     {"overlap", method(overlapFunction), METH_FASTCALL,
      "overlap(view, view): whether they share memory, or may."},
     {nullptr, nullptr, 0, nullptr}};

@@ -99,6 +99,10 @@ int needsGradient(PyObject *object, const Producer &producer);
 /// heads, dim), do not. Also true where that is hard to tell.
 bool overlap(const TensorView &a, const TensorView &b);
 
+/// What a pointer to rows of 16-bit elements is a multiple of, in bytes, as
+/// kernels copy them (row_step in problem.py).
+uint64_t getRowAlignment(const TensorView &view);
+
 /// "float16", "int32"; "" for what DLPack has no name for.
 std::string nameOf(dlpack::DataType type);
 /// Of "float16", "bfloat16", "float32" or "uint8"; false with an exception.

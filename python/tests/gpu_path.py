@@ -423,8 +423,9 @@ def test_a_merge_copies_misaligned_rows():
     message = "expects lses where the outputs are, on cuda:0, but got them on cpu"
     with pytest.raises(ValueError, match=message):
         flashcore.merge(array(2, 1, 2, 40, 64), on_host)
-    with pytest.raises(flashcore.UnsupportedError, match="does not tell the stream in use"):
-        flashcore.merge(array(2, 1, 2, 40, 64), array(2, 1, 2, 40, dtype="float32"))
+    outputs, lses = array(2, 1, 2, 40, 64), array(2, 1, 2, 40, dtype="float32")
+    flashcore.merge(outputs, lses)  # which tells the stream in use by its C interface
+    assert arguments(2) == [outputs.pointer, lses.pointer]
 
 
 def causal(batch, head, q_idx, kv_idx):
@@ -639,6 +640,7 @@ def calls_with_clauses():
     counts, indices = array(1, 1, 4, dtype="int32"), array(1, 1, 4, 4, dtype="int32")
     lists = flashcore.BlockLists(counts, indices, counts, indices, (16, 16))
     slopes, step = flashcore.capture(of_heads), 7
+    parts, lses = array(2, 2, heads, rows, 64), array(2, 2, heads, rows, dtype="float32")
     handle = flashcore.mask(causal)
 
     def biased(score, batch, head, q_idx, kv_idx):
@@ -670,6 +672,7 @@ def calls_with_clauses():
         "mask_mod of mask": lambda: flashcore.attention(q, k, k, mask_mod=handle),
         "score_mod": lambda: flashcore.attention(q, k, k, score_mod=biased),
         "both": lambda: flashcore.attention(q, k, k, score_mod=biased, mask_mod=near),
+        "merge": lambda: flashcore.merge(parts, lses),
     }
 
 

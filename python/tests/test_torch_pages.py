@@ -311,9 +311,10 @@ def test_entries_that_are_no_pages_are_copied(device, change, new):
     entries = i32([3, 1, 2, 0], device)
     held = change_memory([cache[entries.long()] for cache in caches], change)
     assert flash_attn._in_pages(flash_attn._Caches(*held, entries, None), 8).table is None
+    used = i32(lengths, device)
     with no_host_reads(device):
         result = flash_attn.flash_attn_with_kvcache(
-            q, *held, *((k, v) if new else ()), cache_seqlens=i32(lengths, device),
+            q, *held, *((k, v) if new else ()), cache_seqlens=used,
             cache_batch_idx=entries, return_softmax_lse=True,
         )  # fmt: skip
     expected, written = expected_of(q, (k, v) if new else None, caches, lengths)
@@ -341,9 +342,10 @@ def append_at_edges(q, k, v, caches, device, layout, change):
         caches = [torch.cat([x, x[:more]])[[1, 3, 4, 0, 2, 5]] for x in caches]
         options["cache_batch_idx"] = entries
     caches = change_memory(caches, change) if change else [x.clone() for x in caches]
+    used = i32(EDGES, device)
     with no_host_reads(device):
         result = flash_attn.flash_attn_with_kvcache(
-            q, *caches, k, v, cache_seqlens=i32(EDGES, device), causal=True,
+            q, *caches, k, v, cache_seqlens=used, causal=True,
             return_softmax_lse=True, **options,
         )  # fmt: skip
     return result, caches
