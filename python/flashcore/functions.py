@@ -7,13 +7,14 @@ their arguments, values or numbers.
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any, Optional, Sequence
 
 from flashcore.scalars import Scalar, Tracer, apply, fail, functions, is_number, named
 
 __all__ = [
-    "ceil", "clamp", "cos", "exp", "exp2", "floor", "log", "log2", "maximum", "minimum", "rsqrt",
+    "ceil", "clamp", "cos", "erf", "exp", "exp2", "floor", "isin", "log", "log2", "maximum", "minimum", "rsqrt",
     "sigmoid", "sin", "sqrt", "tanh", "where",
 ]  # fmt: skip
 
@@ -72,8 +73,13 @@ _add_bitwise(("xor", "bitwise_xor"), "arith.xori")
 def _power_of_shift(name: str, by: Any) -> int:
     """2 to the power of a shift, whose product and quotient are what it is."""
     if not isinstance(by, numbers.Integral) or not 0 <= int(by) <= 30:
-        fail(f"expects a shift by a number from 0 to 30 in {name}, but got {by!r}")
+        fail(f"expects a shift by a value or by a number from 0 to 30 in {name}, but got {by!r}")
     return 1 << int(by)
+
+
+def _shift_by_value(t: Tracer, name: str, op: str, x: Any, by: Scalar) -> Scalar:
+    value, count = t.promote(_expect_whole(t, name, x), _expect_whole(t, name, by), least="i32")
+    return t.emit(op, value.kind, value, count)
 
 
 def _expect_whole(t: Tracer, name: str, x: Any) -> Scalar:
@@ -85,11 +91,15 @@ def _expect_whole(t: Tracer, name: str, x: Any) -> Scalar:
 
 @named("rshift", "bitwise_right_shift", "right_shift")
 def _shift_right(t: Tracer, x: Any, by: Any) -> Scalar:
+    if isinstance(by, Scalar):
+        return _shift_by_value(t, ">>", "arith.shrsi", x, by)
     return _floordiv(t, _expect_whole(t, ">>", x), _power_of_shift(">>", by))
 
 
 @named("lshift", "bitwise_left_shift", "left_shift")
 def _shift_left(t: Tracer, x: Any, by: Any) -> Scalar:
+    if isinstance(by, Scalar):
+        return _shift_by_value(t, "<<", "arith.shli", x, by)
     power = _power_of_shift("<<", by)
     return t.arithmetic("", "arith.muli", _expect_whole(t, "<<", x), power)
 
@@ -181,15 +191,57 @@ def _mod(t: Tracer, a: Any, b: Any) -> Scalar:
     return t.arithmetic("arith.subf", "arith.subi", x, product)
 
 
-@named("pow", "power")
+#: Of powers that are products; others are those of a logarithm.
+_MOST_FACTORS = 64
+
+
+@named("pow", "power", "float_power")
 def _pow(t: Tracer, x: Any, exponent: Any) -> Scalar:
-    if not isinstance(exponent, numbers.Integral) or int(exponent) not in (1, 2, 3, 4):
-        fail(f"expects an exponent of 1, 2, 3 or 4, but got {exponent!r}; exp2 takes any")
-    (value,) = t.promote(x, least="i32")
-    result = value
-    for _ in range(int(exponent) - 1):
-        result = t.arithmetic("arith.mulf", "arith.muli", result, value)
-    return result
+    if isinstance(exponent, Scalar):
+        return _pow_of_value(t, x, exponent)
+    if not is_number(exponent):
+        fail(f"expects an exponent that is a number or a value, but got {exponent!r}")
+    if exponent in (0.5, -0.5):
+        return t.emit(f"math.{'sqrt' if exponent > 0 else 'rsqrt'}", "f32", *t.promote(x, least="f32"))
+    if float(exponent).is_integer() and abs(exponent) <= _MOST_FACTORS:
+        return _pow_by_products(t, x, int(exponent), isinstance(exponent, numbers.Integral))
+    return _exp2_of_product(t, x, exponent)
+
+
+def _pow_by_products(t: Tracer, x: Any, count: int, is_whole: bool) -> Scalar:
+    least = "i32" if is_whole and count >= 0 else "f32"
+    (factor,) = t.promote(x, least=least)
+    if count == 0:
+        return t.constant(1, factor.kind)
+    result: Any = None
+    left = abs(count)
+    while left:
+        if left & 1:
+            product = None if result is None else (result, factor)
+            result = factor if not product else t.arithmetic("arith.mulf", "arith.muli", *product)
+        left >>= 1
+        if left:
+            factor = t.arithmetic("arith.mulf", "arith.muli", factor, factor)
+    return _div(t, 1.0, result) if count < 0 else result
+
+
+def _pow_of_value(t: Tracer, base: Any, exponent: Scalar) -> Scalar:
+    """A number or a value to the power of a value."""
+    if is_number(base):
+        if base <= 0:
+            fail(f"expects a positive base of a power that is a value, but got {base!r}")
+        if base == 2 and exponent.kind in ("i32", "index") and isinstance(base, numbers.Integral):
+            return _shift_left(t, t.constant(1, exponent.kind), exponent)
+        (power,) = t.promote(exponent, least="f32")
+        power = t.arithmetic("arith.mulf", "", power, math.log2(base)) if base != 2 else power
+        return t.emit("math.exp2", "f32", power)
+    return _exp2_of_product(t, base, exponent)
+
+
+def _exp2_of_product(t: Tracer, x: Any, exponent: Any) -> Scalar:
+    """x to any power where it is not negative, and NaN where it is."""
+    logarithm = t.emit("math.log2", "f32", *t.promote(x, least="f32"))
+    return t.emit("math.exp2", "f32", t.arithmetic("arith.mulf", "", logarithm, exponent))
 
 
 @named("square")
@@ -276,6 +328,20 @@ _add_new("new_zeros", False)
 def exp(x: Any) -> Any:
     """e to the power of a value of score_mod or mask_mod."""
     return apply("exp", (x,))
+
+
+def erf(x: Any) -> Any:
+    """The error function of a value of score_mod or mask_mod, to 2^-22."""
+    return apply("erf", (x,))
+
+
+def isin(x: Any, values: Any) -> Any:
+    """Whether a value of score_mod or mask_mod is one of at most 64.
+
+    values: numbers in a list, or a tensor or capture of one axis, of whose size there is a
+        kernel.
+    """
+    return apply("isin", (x, values))
 
 
 def exp2(x: Any) -> Any:

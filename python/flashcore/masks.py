@@ -132,5 +132,5 @@ _NUMPYS = {
     "arith.maximumf": "maximum", "arith.maxsi": "maximum",
     "arith.minimumf": "minimum", "arith.minsi": "minimum",
     "arith.andi": "bitwise_and", "arith.ori": "bitwise_or",
-    "arith.xori": "bitwise_xor", "math.absf": "abs", "math.absi": "abs",
+    "arith.xori": "bitwise_xor", "arith.shli": "left_shift", "arith.shrsi": "right_shift", "math.absf": "abs", "math.absi": "abs",
 }  # fmt: skip

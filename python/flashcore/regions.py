@@ -15,7 +15,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple
 
-from flashcore import functions as _functions  # noqa: F401  # scalars finds them by name
+# scalars finds them by name:
+from flashcore import activations as _activations  # noqa: F401
+from flashcore import functions as _functions  # noqa: F401
 from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch, is_recorded
 
 __all__ = ["Regions", "TracedMods", "trace", "trace_mods"]
@@ -105,7 +107,7 @@ def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
     with _torch_functions() as functions:
         score = None if score_mod is None else _trace_one("score_mod", score_mod, captures)
         mask = None if mask_mod is None else _trace_one("mask_mod", mask_mod, captures)
-    is_pure = not getattr(functions, "used_tensors", False)
+    is_pure = not (captures.has_read_sizes or getattr(functions, "used_tensors", False))
     programs = [program for program in (score, mask) if program]
     loads = [op.detail for program in programs for op in program.ops if op.name == "load"]
     # The compiler names tensors in the order of their first uses.

@@ -91,6 +91,8 @@ class Captures:
 
     def __init__(self) -> None:
         self.list: List[Capture] = []
+        #: Whether what is traced depends on their sizes.
+        self.has_read_sizes = False
         self._numbers: Dict[int, int] = {}
 
     def number(self, array: Any) -> int:
@@ -248,6 +250,10 @@ class Captured:
         if len(indices) < rank or tracer is None:
             return Captured(self._array, indices)
         return tracer.load(self._array, indices)
+
+    def sizes(self) -> Tuple[int, ...]:
+        """Of the axes that have no index yet."""
+        return tuple(_view(self._array).shape)[len(self._indices) :]
 
     def read(self, tracer: Tracer) -> Scalar:
         """Its one element."""
@@ -415,7 +421,7 @@ class Scalar:
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in functions:
-            fail(f"expects an op that score_mod and mask_mod have, but got {name!r}")
+            fail(f"expects an op that score_mod and mask_mod have, but got {name!r}{hint(name)}")
         return lambda *args, **options: apply(name, (self, *args), options)
 
     def __repr__(self) -> str:
@@ -457,6 +463,7 @@ def call_torch(function: Any, args: Tuple[Any, ...], options: Dict[str, Any]) ->
     if not is_recorded(args, options):
         return function(*args, **options)
     name = function.__name__.strip("_")
+    name = name[len("special_") :] if name.startswith("special_") else name
     if name == "getitem":
         tensor, index = args
         return Captured(tensor)[index]
@@ -466,13 +473,39 @@ def call_torch(function: Any, args: Tuple[Any, ...], options: Dict[str, Any]) ->
 # Functions ------------------------------------------------------------------
 
 
+#: What to write in the place of what a function of one score cannot have.
+_HINTS = {
+    ("sum", "mean", "max", "min", "amax", "amin", "argmax", "softmax", "log_softmax", "cumsum",
+     "any", "all", "prod", "norm", "logsumexp", "var", "std", "sort", "topk"):
+        "a function sees one score of one query and one key; maximum, minimum, | and & join two "
+        "values, and what is known before the call may be a tensor that it reads",
+    ("item", "tolist", "numpy", "cpu", "detach", "clone", "contiguous", "view", "reshape",
+     "unsqueeze", "squeeze", "expand", "permute", "transpose"):
+        "values are numbers of the kernel as they are",
+    ("rand", "randn", "bernoulli", "dropout"):
+        "flashcore.attention has dropout_p and rng",
+    ("masked_fill", "masked_fill_"): "write where(condition, value, score)",
+    ("einsum", "matmul", "mm", "bmm", "dot"): "write sums and products of elements",
+    ("atan", "atan2", "asin", "acos", "sinh", "cosh", "lgamma", "digamma", "erfinv"):
+        "read a table of it, or write it with exp, log, sin, cos and powers",
+}  # fmt: skip
+
+
+def hint(name: str) -> str:
+    """What a message adds, with its colon; empty for nothing."""
+    for names, text in _HINTS.items():
+        if name in names:
+            return f": {text}"
+    return ": docs/Python.md lists them"
+
+
 def apply(name: str, args: Tuple[Any, ...], options: Optional[Dict[str, Any]] = None) -> Any:
     """A function by any of its names."""
     function = functions.get(name)
     if function is None and name[:1] == "r" and name[1:] in functions:  # Tensor.__rsub__
         function, args = functions[name[1:]], args[::-1]
     if function is None:
-        fail(f"expects an op that score_mod and mask_mod have, but got {name!r}")
+        fail(f"expects an op that score_mod and mask_mod have, but got {name!r}{hint(name)}")
     tracer = _tracer_of((*args, *(options or {}).values()))
     if tracer is None:
         tensor = _tensor_of(args)

@@ -280,7 +280,8 @@ static bool readArguments(const Call &call, PyObject *const *from,
     return true;
   };
   const char *first = textOf(call.first.get());
-  if (!first || !read(Q, from[0], first) || (from[1] != Py_None && !read(K, from[1], "k")) ||
+  if (!first || !read(Q, from[0], first) ||
+      (from[1] != Py_None && !read(K, from[1], "k")) ||
       (from[2] != Py_None && !read(V, from[2], "v")))
     return false;
   // Outputs are allocated by the library of q.

@@ -316,8 +316,8 @@ def test_shifts_are_products_and_quotients_of_powers(bits):
 @pytest.mark.parametrize(
     "function, message",
     [
-        (lambda s, b, h, i, j: s + (j >> i), "expects a shift by a number from 0 to 30 in >>"),
-        (lambda s, b, h, i, j: s + (1 << j), "expects a shift by a number from 0 to 30 in <<"),
+        (lambda s, b, h, i, j: s + (j >> 31), "a value or by a number from 0 to 30 in >>"),
+        (lambda s, b, h, i, j: s + (j << s), "expects a whole number in <<, but got a float32"),
         (lambda s, b, h, i, j: s + (j >> -1), "in >>, but got -1"),
         (lambda s, b, h, i, j: s >> 1, "expects a whole number in >>, but got a float32"),
         (lambda s, b, h, i, j: s @ s, "expects an op that score_mod and mask_mod have, but got 'mat"),
