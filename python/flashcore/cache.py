@@ -24,7 +24,7 @@ import json
 import os
 import stat
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
@@ -32,9 +32,9 @@ from flashcore import _core
 from flashcore.codegen import Kernel, assembler, writer
 from flashcore.errors import Error
 from flashcore.kinds import read
-from flashcore.problem import Problem, Schedule, invariant_schedule
+from flashcore.problem import Merge, Problem, Schedule, invariant_schedule
 
-__all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
+__all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "put", "size_limit"]
 
 _FORMAT = 1
 _BUNDLE = "kernel.fcb"
@@ -152,25 +152,36 @@ def precompile(
     static: bool = False,
     multiprocessors: int = 132,
     batch_invariant: bool = False,
+    score_mod: Optional[Callable[..., Any]] = None,
+    mask_mod: Optional[Callable[..., Any]] = None,
 ) -> List[Entry]:
     """Compiles the kernels that calls of these problems use, into ``folder``.
 
     problems: words of ``flashcore-compile --shape``, such as
-        "b8 h32/8 s1x4096 d128 bf16 causal". Sizes may be open; those of decode
-        (one query) should say batch and heads.
+        "b8 h32/8 s1x4096 d128 bf16 causal", or of a merge, such as "merge d128 bf16". Sizes may
+        be open; those of decode (one query) should say batch and heads.
     chips: such as "sm_80"; all of the compiler by default.
     static: kernels for exactly these sizes, as ``attention(static=True)`` has.
     multiprocessors: of the GPU, which say whether the keys of a decode are split.
     batch_invariant: kernels of calls with batch_invariant=True, and no schedule.
+    score_mod, mask_mod: functions that the calls of all these problems have; tensors that they
+        read may be any of their types and ranks.
+
+    ``flashcore.kernels.export`` does it for calls that were made.
 
     With ``FLASHCORE_KERNELS`` set to the folder, these calls need no compiler.
     """
     static, batch_invariant = read("static", static), read("batch_invariant", batch_invariant)
     multiprocessors = read("multiprocessors", multiprocessors)
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    for words in problems:
+    regions = _regions_of(score_mod, mask_mod)
+
+    def kernel_of(words: str) -> "tuple[str, Schedule]":
+        if words.startswith("merge"):
+            return Merge.parse(words).words(), ()
         problem = Problem.parse(words)
+        if regions:
+            problem = replace(problem, regions=(*problem.regions, *regions))
         schedule: Schedule = ()
         if not static:
             problem, schedule = problem.kernel_class(
@@ -178,13 +189,31 @@ def precompile(
             )
         if batch_invariant:
             schedule = invariant_schedule(schedule)
+        return problem.words(), schedule
+
+    for words, schedule in map(kernel_of, problems):
         for chip in chips or _core.chips():
-            kernel = Kernel(problem.words(), chip, schedule, assembler())
-            place = target / _portable_key(kernel)
-            if _load(place, kernel) is None:
-                _make(target, place, kernel, writer(kernel))
-                place.chmod(0o755)  # deployments may have another user
+            put(target, Kernel(words, chip, schedule, assembler()))
     return entries(target)
+
+
+def _regions_of(
+    score_mod: Optional[Callable[..., Any]], mask_mod: Optional[Callable[..., Any]]
+) -> "tuple[str, ...]":
+    if score_mod is None and mask_mod is None:
+        return ()
+    from flashcore.mods import read_mods  # which few programs need here
+
+    return read_mods(score_mod, mask_mod)[0][0]
+
+
+def put(folder: Path, kernel: Kernel) -> None:
+    """Compiles a kernel into a folder for ``FLASHCORE_KERNELS``, unless it is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / _portable_key(kernel)
+    if _load(place, kernel) is None:
+        _make(folder, place, kernel, writer(kernel))
+        place.chmod(0o755)  # deployments may have another user
 
 
 def fetch(

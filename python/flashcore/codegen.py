@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from flashcore import _core
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Schedule, abridge
+from flashcore.problem import Schedule, abridge, module_of
 
 __all__ = ["Kernel", "Statistics", "assembler", "statistics", "writer"]
 
@@ -99,6 +99,6 @@ def writer(kernel: Kernel) -> Callable[[Path], None]:
 
 
 def _compile(kernel: Kernel, ptxas: Optional[str]) -> "_core.Compilation":
-    text = _core.write_shape(kernel.words).encode()
+    text = module_of(kernel.words).encode()
     name = abridge(kernel.words)
     return _core.compile(text, name, kernel.chip, list(kernel.schedule), ptxas, False)

@@ -6,14 +6,17 @@ import os
 import threading
 import warnings
 from dataclasses import dataclass
-from typing import Callable, Dict, Hashable, List, NamedTuple, Tuple, TypeVar
+from pathlib import Path
+from typing import (
+    Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar, Union,
+)  # fmt: skip
 
 from flashcore import _core, cache
 from flashcore.codegen import Kernel, assembler, statistics, writer
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Problem, Schedule
+from flashcore.problem import Merge, Problem, Schedule
 
-__all__ = ["chip_for", "device", "load", "statistics"]
+__all__ = ["chip_for", "device", "export", "load", "statistics"]
 
 
 Name = TypeVar("Name", bound=Hashable)
@@ -101,7 +104,7 @@ def _chips_for(target: "_core.Device") -> List[str]:
     return [best] if best == portable else [best, portable]
 
 
-def is_loaded(target: "_core.Device", problem: Problem, schedule: Schedule) -> bool:
+def is_loaded(target: "_core.Device", problem: "Problem | Merge", schedule: Schedule) -> bool:
     """Whether :func:`load` would neither compile nor load."""
     return KernelKey(id(target), problem.words(), schedule) in _modules
 
@@ -111,7 +114,28 @@ def loaded() -> Dict[KernelKey, Loaded]:
     return dict(_modules)
 
 
-def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded:
+def export(
+    folder: "Union[str, os.PathLike[str]]", *, chips: Optional[Iterable[str]] = None
+) -> List["cache.Entry"]:
+    """Puts all kernels that this process has called into ``folder``.
+
+    So a program that makes the calls of a server once, on the emulator or on a GPU, leaves
+    what a server with ``FLASHCORE_KERNELS`` set to the folder needs, which then compiles
+    nothing: kernels with clauses and functions, and merges, among them.
+
+    chips: such as "sm_80"; by default those that this process's kernels are for. Schedules
+        are those of the device that they ran on.
+
+    Returns the entries of the folder.
+    """
+    wanted = None if chips is None else list(chips)
+    for key, made in loaded().items():
+        for chip in wanted or [made.module.chip]:
+            cache.put(Path(folder), Kernel(key.words, chip, key.schedule, assembler()))
+    return cache.entries(Path(folder))
+
+
+def load(target: "_core.Device", problem: "Problem | Merge", schedule: Schedule) -> Loaded:
     """The kernel of a problem on a device: from memory, from disk, or compiled.
 
     Raises UnsupportedError where the compiler has none.
@@ -138,7 +162,7 @@ def load(target: "_core.Device", problem: Problem, schedule: Schedule) -> Loaded
 
 
 def _load_for(
-    target: "_core.Device", chip: str, problem: Problem, schedule: Schedule
+    target: "_core.Device", chip: str, problem: "Problem | Merge", schedule: Schedule
 ) -> Loaded:
     used = assembler() if target.kind == "cuda" else ""
     kernel = Kernel(problem.words(), chip, schedule, used)

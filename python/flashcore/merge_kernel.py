@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from functools import partial
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -13,7 +11,7 @@ from flashcore.arrays import (
     name_of_device,
 )  # fmt: skip
 from flashcore.errors import Error, UnsupportedError, not_loaded
-from flashcore.problem import row_step
+from flashcore.problem import Merge, row_step
 
 __all__ = ["parts_of", "run"]
 
@@ -129,67 +127,15 @@ def _has_rows(view: "_core.View") -> bool:
 # Kernels --------------------------------------------------------------------
 
 
-class _Key(NamedTuple):
-    """Which kernel: the device's id(), and what changes its code."""
-
-    device: int
-    dtype: str
-    head_dim: int
-    has_sinks: bool
-
-
-_modules: Dict[_Key, "_core.Module"] = {}
-
-
-def _source(key: _Key) -> str:
-    """A merge of any sizes and strides."""
-    element = SHORT[key.dtype]
-    types = {
-        "outputs": f"memref<?x?x?x?x{key.head_dim}x{element}, strided<[?, ?, ?, ?, 1]>>",
-        "lses": "memref<?x?x?x?xf32, strided<[?, ?, ?, ?]>>",
-        "o": f"memref<?x?x?x{key.head_dim}x{element}, strided<[?, ?, ?, 1]>>",
-        "lse": "memref<?x?x?xf32>",
-    }
-    sink = ""
-    if key.has_sinks:
-        types["sink"] = "memref<?xf32>"
-        sink = f"sink(%sink : {types['sink']}) "
-    parameters = ", ".join(f"%{name}: {kind}" for name, kind in types.items())
-    return (
-        f"func.func @merge({parameters}) {{\n"
-        f"  flashcore.merge ins(%outputs, %lses : {types['outputs']}, {types['lses']}) {sink}"
-        f"outs(%o : {types['o']}) lse(%lse : {types['lse']})\n"
-        "  return\n}\n"
-    )
-
-
-def _load(target: "_core.Device", key: _Key) -> "_core.Module":
-    """The kernel on a device, compiled in each process: it is small."""
-
-    def make() -> "_core.Module":
-        from flashcore.compiler import compile
-
-        compilation = compile(_source(key), chip=kernels.chip_for(target))
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "merge.fcb")
-            compilation.write_bundle(path)
-            module = target.load(_core.load_bundle(path))
-        kernels.statistics.compiled += 1
-        kernels.statistics.loaded += 1
-        return module
-
-    return kernels.once(key, _modules, make)
-
-
 def _plan(
     target: "_core.Device", of_o: Tuple[str, Sizes], specs: Specs, is_capturing: bool
 ) -> "_core.Plan":
     """A call with these sizes and strides."""
     has_sinks = any(name == "sink_logits" for name, *_ in specs)
-    key = _Key(id(target), of_o[0], of_o[1][-1], has_sinks)
-    if is_capturing and key not in _modules:
+    problem = Merge(of_o[1][-1], SHORT[of_o[0]], has_sinks)
+    if is_capturing and not kernels.is_loaded(target, problem, ()):
         raise Error(not_loaded("flashcore.merge"))
-    return _load(target, key).plan(specs)
+    return kernels.load(target, problem, ()).module.plan(specs)
 
 
 # Calls ----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import struct
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
@@ -11,7 +12,9 @@ from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 from flashcore import _core
 from flashcore.kinds import NUMBER, describe, is_array, read
 
-__all__ = ["Problem", "Schedule", "invariant_schedule", "row_step", "schedule_of"]
+__all__ = [
+    "Merge", "Problem", "Schedule", "invariant_schedule", "module_of", "row_step", "schedule_of",
+]  # fmt: skip
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
 Schedule = Tuple[Tuple[str, str], ...]
@@ -67,6 +70,63 @@ def invariant_schedule(options: object) -> Schedule:
     """The same with what ``batch_invariant`` stands for."""
     given = [pair for pair in schedule_of(options) if pair[0] != "invariance"]
     return tuple(sorted([*given, INVARIANT]))
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merge of parts, whose kernel serves any sizes and strides.
+
+    head_dim: columns of the outputs.
+    dtype: of the outputs, "f16", "bf16" or "f32".
+    has_sinks: whether each head has a logit beside the parts.
+    """
+
+    head_dim: int
+    dtype: str = "f16"
+    has_sinks: bool = False
+
+    def words(self) -> str:
+        """What the cache calls it, such as "merge d64 f16 sink"."""
+        return f"merge d{self.head_dim} {self.dtype}" + (" sink" if self.has_sinks else "")
+
+    @staticmethod
+    def parse(words: str) -> Merge:
+        """Reads such words. Raises ValueError for others."""
+        found = re.fullmatch(r"merge d([1-9]\d{0,3}) (f16|bf16|f32)( sink)?", words.strip())
+        if not found:
+            raise ValueError(
+                "expects a merge such as 'merge d64 f16' or 'merge d128 bf16 sink', but got "
+                f"{words!r}"
+            )
+        return Merge(int(found[1]), found[2], bool(found[3]))
+
+    def module(self) -> str:
+        """The function that is compiled."""
+        types = {
+            "outputs": f"memref<?x?x?x?x{self.head_dim}x{self.dtype}, strided<[?, ?, ?, ?, 1]>>",
+            "lses": "memref<?x?x?x?xf32, strided<[?, ?, ?, ?]>>",
+            "o": f"memref<?x?x?x{self.head_dim}x{self.dtype}, strided<[?, ?, ?, 1]>>",
+            "lse": "memref<?x?x?xf32>",
+        }
+        sink = ""
+        if self.has_sinks:
+            types["sink"] = "memref<?xf32>"
+            sink = f"sink(%sink : {types['sink']}) "
+        parameters = ", ".join(f"%{name}: {kind}" for name, kind in types.items())
+        return (
+            f"func.func @merge({parameters}) {{\n"
+            f"  flashcore.merge ins(%outputs, %lses : {types['outputs']}, {types['lses']}) {sink}"
+            f"outs(%o : {types['o']}) lse(%lse : {types['lse']})\n"
+            "  return\n}\n"
+        )
+
+
+def module_of(words: str) -> str:
+    """The function of MLIR that words of a problem or of a merge mean.
+
+    Raises ValueError for words that are none.
+    """
+    return Merge.parse(words).module() if words.startswith("merge") else _core.write_shape(words)
 
 
 @dataclass(frozen=True)

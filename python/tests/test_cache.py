@@ -15,7 +15,7 @@ import pytest
 import flashcore
 from formula import assert_close, attention, draw_qkv
 from fresh import forget
-from flashcore import cache, codegen
+from flashcore import cache, codegen, merge_kernel, resolve
 
 
 @pytest.fixture
@@ -441,6 +441,64 @@ def test_precompile_of_invariant_calls(cache_dir, monkeypatch, compiled, tmp_pat
 def test_precompile_static(cache_dir, tmp_path):
     (entry,) = cache.precompile(["b1 h2 s20 d64 bhsd"], tmp_path, chips=["sm_90"], static=True)
     assert entry.words == "b1 h2/2 s20x20 d64/64 f16 bhsd"
+
+
+def slanted(score, batch, head, q_idx, kv_idx):
+    return score - 0.1 * (q_idx - kv_idx)
+
+
+def causal(batch, head, q_idx, kv_idx):
+    return q_idx >= kv_idx
+
+
+def calls_of_a_server(q, k, v):
+    """With a clause, functions, pages and a merge."""
+    sinks = numpy.zeros(q.shape[1], "float32")
+    outputs = numpy.stack([q, q])
+    return [
+        flashcore.attention(q, k, v, sinks=sinks),
+        flashcore.attention(q, k, v, score_mod=slanted, mask_mod=causal),
+        flashcore.attention(q, k, v, mask_mod=flashcore.mask(causal), scores="masked")[0],
+        flashcore.merge(outputs, numpy.zeros((2, *q.shape[:3]), "float32"))[0],
+    ]
+
+
+def test_kernels_of_calls_that_were_made(cache_dir, monkeypatch, compiled, tmp_path):
+    expected = calls_of_a_server(*draw_qkv(queries=33))
+    made = flashcore.kernels.export(tmp_path / "kernels")
+    assert len(made) >= 4 and any(entry.words == "merge d64 f16" for entry in made)
+    monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path / "kernels"))
+    monkeypatch.setenv("FLASHCORE_CACHE_DIR", "")
+    monkeypatch.setattr(flashcore.kernels, "_modules", {})
+    monkeypatch.setattr(resolve, "_calls_of_options", {})
+    monkeypatch.setattr(merge_kernel, "_calls", {})
+    monkeypatch.setattr(sys.modules["flashcore.attention"], "_calls", fresh_calls())
+    monkeypatch.setattr(codegen, "_compile", None)  # calling it fails
+    before = compiled()
+    for result, wanted in zip(calls_of_a_server(*draw_qkv(queries=33)), expected):
+        assert (result == wanted).all()
+    assert compiled() == before
+
+
+def fresh_calls():
+    return sys.modules["flashcore.attention"]._new_calls()
+
+
+def test_precompile_with_functions(cache_dir, monkeypatch, compiled, tmp_path):
+    folder = tmp_path / "kernels"
+    problems = ["b1 h2 s20 d64", "merge d64 f16 sink"]
+    made = cache.precompile(problems, folder, chips=["sm_90"], mask_mod=causal)
+    assert [("mask" in e.words, "merge" in e.words) for e in made] in (
+        [(True, False), (False, True)], [(False, True), (True, False)],
+    )  # fmt: skip
+    monkeypatch.setenv("FLASHCORE_KERNELS", str(folder))
+    monkeypatch.setattr(codegen, "_compile", None)
+    q, k, v = draw_qkv(queries=20)
+    flashcore.attention(q, k, v, mask_mod=causal)
+    sinks = numpy.zeros(q.shape[1], "float32")
+    flashcore.merge(numpy.stack([q, q]), numpy.zeros((2, *q.shape[:3]), "float32"), sinks=sinks)
+    with pytest.raises(ValueError, match="expects a merge such as .* but got 'merge 64'"):
+        cache.precompile(["merge 64"], folder)
 
 
 def test_a_damaged_folder_falls_back(cache_dir, monkeypatch, compiled, tmp_path):

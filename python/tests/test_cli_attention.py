@@ -1,7 +1,8 @@
 """flashcore attention: its line, its verdicts, and which kernel it names."""
 
+import functools
 import json
-import sys
+import types
 
 import numpy
 import pytest
@@ -99,15 +100,66 @@ def test_static_and_schedule(run):
     assert said["kernel"]["schedule"] == {"block-n": "32", "num-stages": "3"}
 
 
-def test_a_wrong_result_fails(run, monkeypatch):
-    real = attention.attention
+MASK = """{
+  ^bb0(%score: f32, %batch: index, %head: index, %query: index, %key: index):
+    %0 = arith.cmpi sge, %query, %key : index
+    flashcore.yield %0 : i1
+  }"""
 
-    def wrong(*arrays, **options):
-        o = real(*arrays, **options)
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "b1 h2 s20 d16 sink", "b2 h2 s20 d16 alibi lse", "b1 h2 s20 d16 head_scale",
+        "b2 h2 s20x40 d16 seqused_k causal", "b1 h2 s20x40 d16 sequences=3 causal",
+        "b2 h2 s1x48 d16 page_size=16 seqused_k", "b1 h2 s20x48 d16 cu_seqlens_q page_size=16 seqused_k",
+        "b2 h2 s3x40 d16 append=3 rotary=8:half seqused_k causal",
+        "b2 h2 s1x48 d16 append=1 page_size=16 seqused_k", "b2 h2 s20x40 d16 blocks=16x16:11",
+        "b2 h2 s20x40 d16 blocks=16x16:bh causal", "b1 h2 s20 d16 dropout=0.25",
+        f"b1 h2 s20 d16 bshd mask={MASK}",
+    ],
+)  # fmt: skip
+def test_every_clause(run, words):
+    code, out, err = run(words, "--device=emulator", "--seed=1")
+    assert code == 0 and out.startswith("PASS ") and "^bb0" not in out, out + err
+
+
+def test_functions(run, tmp_path):
+    file = tmp_path / "mods.py"
+    file.write_text(
+        "import flashcore, numpy\n"
+        "table = flashcore.capture(numpy.arange(64, dtype='int32') % 3)\n"
+        "def mask(b, h, i, j):\n    return table[j] > 0\n"
+        "def score(s, b, h, i, j):\n    return s * 0.5\n"
+    )
+    code, out, _ = run(
+        "b1 h2 s20 d16 sink", "--device=emulator", f"--mask-mod={file}:mask",
+        f"--score-mod={file}:score", "--json",
+    )  # fmt: skip
+    words = json.loads(out)["kernel"]["words"]
+    assert code == 0 and "%capture0=memref" in words and "score={" in words and "mask={" in words
+    code, _, err = run(f"b1 h2 s20 d16 mask={MASK}", f"--mask-mod={file}:mask")
+    assert code == 2 and "expects one mask, of the words or of --mask-mod, but got both" in err
+
+
+def replace_call(monkeypatch, run):
+    """``run`` gets the options and the arguments of a call."""
+
+    def call_for(options):
+        return types.SimpleNamespace(run=functools.partial(run, options))
+
+    monkeypatch.setattr(attention, "call_for", call_for)
+
+
+def test_a_wrong_result_fails(run, monkeypatch):
+    real = attention.call_for
+
+    def wrong(options, *arrays):
+        o = real(options).run(*arrays)
         o[0, 1, 5, 3] += 1
         return o
 
-    monkeypatch.setattr(attention, "attention", wrong)
+    replace_call(monkeypatch, wrong)
     code, out, _ = run("b1 h2 s20 d16", "--seed=1", "--device=emulator")
     assert code == 1 and out.startswith("FAIL b1 h2/2 s20x20")
     assert "\n  O at batch 0, head 1, query 5, column 3: expects " in out
@@ -115,14 +167,14 @@ def test_a_wrong_result_fails(run, monkeypatch):
 
 
 def test_a_nan_fails(run, monkeypatch):
-    real = attention.attention
+    real = attention.call_for
 
-    def wrong(*arrays, **options):
-        o = real(*arrays, **options)
+    def wrong(options, *arrays):
+        o = real(options).run(*arrays)
         o[0, 0, 0, :2] = numpy.nan
         return o
 
-    monkeypatch.setattr(attention, "attention", wrong)
+    replace_call(monkeypatch, wrong)
     code, out, _ = run("b1 h2 s20 d16", "--seed=1", "--device=emulator", "--json")
     said = json.loads(out)
     assert code == 1 and (said["result"], said["o"]["nans"], said["o"]["error"]) == ("FAIL", 2, None)
@@ -131,10 +183,10 @@ def test_a_nan_fails(run, monkeypatch):
 def test_a_fault_fails(run, monkeypatch):
     from flashcore import KernelFault
 
-    def faulty(*arrays, **options):
+    def faulty(options, *arrays):
         raise KernelFault("out-of-bounds read\n  note: of k")
 
-    monkeypatch.setattr(attention, "attention", faulty)
+    replace_call(monkeypatch, faulty)
     code, out, _ = run("b1 h2 s20 d16", "--seed=1", "--device=emulator")
     assert code == 1
     assert out == "FAIL b1 h2/2 s20x20 d16/16 f16 bhsd, emulator, seed 1\nout-of-bounds read\n  note: of k\n"
@@ -150,8 +202,11 @@ def test_a_fault_fails(run, monkeypatch):
         (["b1 d64 causl"], "packed or strided, but got 'causl'"),
         (["s20x40 packed"], "expects seqlen_q and seqlen_k to be equal with 'packed', but got 20 and 40"),
         (["d64 scores=masked:f16"], "expects scores of f32, but got f16 in 'd64 scores=masked:f16'"),
-        (["d64 sink"], "expects words of tensors that are drawn here, but got sink in 'd64 sink'; flashcore-run draws"),
-        (["d64 mask={}"], "expects words of tensors that are drawn here, but got mask={} in 'd64 mask={}'"),
+        (["d64 sequences=?"], "expects sequences to be known, but got ? in 'd64 sequences=?'"),
+        (["d64 %capture0=memref<?xi32> mask={}"], "expects regions that read no tensors, whose contents"),
+        (["d64", "--mask-mod=causal"], "expects --mask-mod to be FILE:NAME, but got 'causal'"),
+        (["d64", "--mask-mod=none.py:causal"], "expects --mask-mod of a file that can be run, but 'none.py' raised"),
+        (["d64", "--score-mod=math:none"], "expects --score-mod of a function in 'math', but got 'none'"),
         (["d64/32 packed"], "expects packed with one head_dim, but got d64/32"),
         (["d64", "--schedule=64"], "expects --schedule to be NAME=VALUE, but got '64'; see "),
         (["s20 d264"], "head_dim 264, but this version lowers 1 to 256"),

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+import flashcore
+from formula import draw_qkv
 from flashcore import _core, cache, codegen
 from flashcore.cli import main
 
@@ -127,3 +129,21 @@ def test_turned_off(run, monkeypatch):
             2,
             "flashcore: error: expects a cache, but got FLASHCORE_CACHE_DIR=, which turns it off\n",
         )
+
+
+def test_list_with_regions(run):
+    q, k, v = draw_qkv(queries=20)
+    flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: i - j < 5)
+    assert "arith" not in run("list")[1]
+    code, out, _ = run("list", "--regions")
+    assert code == 0 and "mask={\n" in out and "arith.subi %query, %key : index" in out
+
+
+def test_precompile_with_functions(run, tmp_path):
+    file = tmp_path / "masks.py"
+    file.write_text("def causal(b, h, i, j):\n    return i >= j\n")
+    code, out, _ = run(
+        "precompile", "--out", tmp_path / "kernels", "--chips=sm_90", f"--mask-mod={file}:causal",
+        "b? h2 s? d64", "merge d64 f16",
+    )  # fmt: skip
+    assert code == 0 and "mask={...}" in out and "merge d64 f16" in out and "2 kernels" in out

@@ -14,15 +14,20 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from flashcore import _core, attention, kernels
-from flashcore.clauses import prepare
+from flashcore import _core, kernels
+from flashcore.clauses import CLAUSES, NEW_ROWS, read_clause
 from flashcore.cli import inputs
 from flashcore.cli.command import UsageError, number, print_json
+from flashcore.cli.functions import add_function_arguments, read_functions
 from flashcore.cli.progress import Progress
 from flashcore.errors import KernelFault, NoDeviceError
+from flashcore.mods import read_mods
+from flashcore.options import Mods, make_options
 from flashcore.problem import Problem, abridge
+from flashcore.resolve import call_for
+from flashcore.tensors import Sizes
 
 __all__ = ["add_arguments", "run"]
 
@@ -34,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="words of --shape such as 'b1 h32/8 s4096 d128 bf16 causal'; flashcore compile "
         "--help lists them",
     )
+    add_function_arguments(parser)
     parser.add_argument(
         "--device",
         choices=("cuda", "emulator", "reference"),
@@ -84,12 +90,14 @@ class Outcome:
 
 def run(options: argparse.Namespace) -> int:
     problem = _read_problem(options.problem)
+    mods, captures = _read_mods(problem, options)
     kind = options.device or _default_device()
     seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
     said: Dict[str, Any] = {"problem": problem.words(), "device": kind, "seed": seed}
     with Progress("drawing inputs", silent=options.json) as progress:
         arrays = inputs.draw(problem, seed, kind)
-        call = _make_call(problem, arrays, kind, options)
+        arrays.beside.update((f"capture{i}", array) for i, array in enumerate(captures))
+        call = _make_call(problem, arrays, kind, options, mods)
         progress.say("compiling and running")
         try:
             outcome = _call_first(call, problem)
@@ -116,16 +124,14 @@ def _read_problem(words: str) -> Problem:
             raise UsageError(f"expects {name} to be known, but got ? in '{words}'")
     if problem.append == "?":
         raise UsageError(f"expects a number of rows to append, but got ? in '{words}'")
-    if problem.blocks:
+    for axis, size in problem.sizes:
+        if size == "?":
+            raise UsageError(f"expects {axis} to be known, but got ? in '{words}'")
+    captures = [word for word in problem.regions if word.startswith("%")]
+    if captures:
         raise UsageError(
-            f"expects no block lists, but got blocks={problem.blocks} in '{words}'; flashcore-run "
-            "makes some"
-        )
-    others = [*problem.operands, *(f"{axis}={size}" for axis, size in problem.sizes), *problem.regions]
-    if others:
-        raise UsageError(
-            f"expects words of tensors that are drawn here, but got {abridge(others[0])} in "
-            f"'{words}'; flashcore-run draws those of every word"
+            "expects regions that read no tensors, whose contents nobody knows here, but got "
+            f"{abridge(captures[0])} in '{abridge(words)}'"
         )
     if problem.scores_dtype not in (None, "f32"):
         raise UsageError(f"expects scores of f32, but got {problem.scores_dtype} in '{words}'")
@@ -140,28 +146,52 @@ def _default_device() -> str:
         return "emulator"
 
 
+def _read_mods(problem: Problem, options: argparse.Namespace) -> Tuple[Mods, Tuple[Any, ...]]:
+    """The regions of the words and of functions, and what functions read."""
+    functions = read_functions(options)
+    if functions == (None, None):
+        return (problem.regions, ()), ()
+    (regions, kinds), captures = read_mods(*functions)
+    named = [word.partition("=")[0] for word in (*problem.regions, *regions)]
+    for name in ("score", "mask"):
+        if named.count(name) > 1:
+            raise UsageError(f"expects one {name}, of the words or of --{name}-mod, but got both")
+    return ((*problem.regions, *regions), kinds), captures
+
+
 def _make_call(
-    problem: Problem, arrays: inputs.Inputs, kind: str, options: argparse.Namespace
+    problem: Problem,
+    arrays: inputs.Inputs,
+    kind: str,
+    options: argparse.Namespace,
+    mods: Mods,
 ) -> Callable[[], Any]:
-    window = (problem.window_left, problem.window_right)
-    keywords: Dict[str, Any] = {
-        "causal": problem.causal or False,
-        "window": None if window == (None, None) else window,
-        "softcap": problem.softcap,
-        "scale": problem.scale,
-        "bias": arrays.bias,
-        "dropout_p": problem.dropout or 0.0,
-        "rng": arrays.rng,
-        **arrays.appended,
-        "rotary_interleaved": (problem.rotary or "").endswith(":interleaved"),
-        "lse": problem.lse,
-        "scores": problem.scores,
-        "layout": arrays.layout,
-        "schedule": options.schedule,
-        "device": None if arrays.is_on_gpu else kind,
-        "static": options.static,
-    }
-    return lambda: attention(arrays.q, arrays.k, arrays.v, **keywords)
+    """``flashcore.attention`` with what the problem says, whose regions are text."""
+    made = make_options(
+        causal=problem.causal or False,
+        window=(problem.window_left, problem.window_right),
+        softcap=problem.softcap,
+        scale=problem.scale,
+        lse=problem.lse,
+        layout=arrays.layout,
+        schedule=options.schedule,
+        device=None if arrays.is_on_gpu else kind,
+        static=options.static,
+        scores=problem.scores,
+        dropout_p=problem.dropout or 0.0,
+        rotary_interleaved=(problem.rotary or "").endswith(":interleaved"),
+        block_size=_block_size(problem.blocks),
+        mods=mods,
+    )
+    beside = tuple(arrays.beside.get(name) for name in CLAUSES)
+    beside += tuple(arrays.beside[f"capture{i}"] for i in range(len(mods[1])))
+    call = call_for(made)
+    return lambda: call.run(arrays.q, arrays.k, arrays.v, arrays.bias, None, None, beside)
+
+
+def _block_size(word: Optional[str]) -> Optional[Tuple[int, ...]]:
+    """Of "128x128:11"."""
+    return None if word is None else tuple(map(int, word.partition(":")[0].split("x")))
 
 
 def _call_first(call: Callable[[], Any], problem: Problem) -> Outcome:
@@ -196,8 +226,7 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
             "k": arrays.k,
             "v": arrays.v,
             "bias": arrays.bias,
-            "rng": None if arrays.rng is None else prepare("rng", arrays.rng),
-            **arrays.appended,
+            **arrays.beside,
             "o": outcome.o,
             "lse": outcome.lse,
             "scores": outcome.scores,
@@ -207,15 +236,8 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
     specs, pointers, kept = [], [], []
     for name, array in tensors.items():
         host = inputs.on_host(array)
+        specs.append(_spec(name, host, arrays.layout))
         view = _core.view(host, None)
-        order = (0, 1, 2, 3)
-        if name in ("q", "k", "v", "o", "k_new", "v_new") and arrays.layout == "bshd":
-            order = (0, 2, 1, 3)
-        axes = order if view.rank == 4 else range(view.rank)
-        element = 4 if view.dtype in ("float32", "int32") else 2
-        sizes = tuple(view.shape[axis] for axis in axes)
-        strides = tuple(view.strides[axis] for axis in axes)
-        specs.append((name, element, name in ("o", "lse", "scores"), sizes, strides))
         pointers.append(view.pointer)
         kept.append(host)
     threads = os.cpu_count() or 1
@@ -229,6 +251,23 @@ def _check(problem: Problem, arrays: inputs.Inputs, outcome: Outcome) -> Dict[st
         reports.update(k=of_k, v=of_v)
     passed = all(report["pass"] for report in reports.values())
     return {"result": "PASS" if passed else "FAIL", **reports}
+
+
+#: Those whose axes are in the order of the layout.
+_ROWS = ("q", "k", "v", "o", *NEW_ROWS)
+
+
+def _spec(name: str, array: Any, layout: str) -> Tuple[str, int, bool, Sizes, Sizes]:
+    """What the check is told of a tensor."""
+    if name in CLAUSES:
+        tensor = read_clause(name, array, layout)
+        element = 4 if tensor.dtype in ("float32", "int32") else 2
+        return tensor.name, element, False, tensor.sizes, tensor.strides
+    view = _core.view(array, None)
+    axes = (0, 2, 1, 3) if name in _ROWS and layout == "bshd" else range(view.rank)
+    sizes, strides = (tuple(values[axis] for axis in axes) for values in (view.shape, view.strides))
+    element = 4 if view.dtype in ("float32", "int32") else 2
+    return name, element, name in ("o", "lse", "scores"), sizes, strides
 
 
 def _describe(outcome: Outcome) -> Dict[str, Any]:
@@ -296,7 +335,7 @@ def _time_host(call: Callable[[], Any]) -> float:
 def _render(said: Dict[str, Any]) -> str:
     kernel = said["kernel"]
     code = "the reference" if said["device"] == "reference" else said["code"]
-    line = f"{said['result']} {said['problem']}, {code}, seed {said['seed']}"
+    line = f"{said['result']} {abridge(said['problem'])}, {code}, seed {said['seed']}"
     line += f", max error O {_errors(said['o'])}"
     if "lse" in said:
         line += f", lse {_errors(said['lse'])}"
@@ -308,7 +347,7 @@ def _render(said: Dict[str, Any]) -> str:
             lines.append(_failure(name, said[name], axes))
     options = "".join(f" --{name}={value}" for name, value in kernel["schedule"].items())
     source = "compiled now" if kernel["was_compiled"] else "compiled before"
-    lines.append(f"  kernel: {kernel['words']}{options}, {source}")
+    lines.append(f"  kernel: {abridge(kernel['words'])}{options}, {source}")
     for function in kernel["functions"]:
         lines.append(f"  {_resources(function)}")
     lines.append(f"  first call: {said['first_call_seconds']:.3f} s{_times(said.get('time'))}")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from flashcore import _core, cache
 from flashcore.cli.command import Parser, UsageError, number, print_json
+from flashcore.cli.functions import add_function_arguments, read_functions
 from flashcore.cli.format import age_text, size_text
 from flashcore.cli.progress import Progress
 from flashcore.errors import Error
@@ -22,7 +25,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(action="list", json=False)
+    parser.set_defaults(action="list", json=False, regions=False)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
 
     def add(name: str, what: str) -> argparse.ArgumentParser:
@@ -31,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return action
 
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add("list", "the kernels that are kept, the last used at the end (the default)")
+    listed = add("list", "the kernels that are kept, the last used at the end (the default)")
+    listed.add_argument(
+        "--regions", action="store_true", help="what the functions of masks and scores compute, too"
+    )
     add("path", "the folder")
     add("clear", "delete all kernels, and what the driver assembled")
     prune = add("prune", "delete what was not used for longest")
@@ -58,12 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=132,
         help="of the GPU, which say whether the keys of a decode are split (default: 132)",
     )
+    add_function_arguments(fill)
     fill.add_argument(
         "problems",
         nargs="+",
         metavar="PROBLEM",
-        help="words of --shape such as 'b8 h32/8 s1x4096 d128 bf16 causal', or @FILE with one "
-        "a line",
+        help="words of --shape such as 'b8 h32/8 s1x4096 d128 bf16 causal', of a merge such as "
+        "'merge d128 bf16', or @FILE with one a line",
     )
 
 
@@ -137,7 +144,7 @@ def _list(folder: Path, options: argparse.Namespace) -> int:
             }
         )
         return 0
-    _print_entries(entries)
+    _print_entries(entries, options.regions)
     total = sum(entry.bytes for entry in entries)
     print(f"{len(entries)} kernels, {size_text(total)} of {size_text(cache.size_limit())}: {folder}")
     if files:
@@ -149,23 +156,31 @@ def _describe(entry: cache.Entry) -> Dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": str(entry.path), "schedule": dict(entry.schedule)}
 
 
-def _print_entries(entries: List[cache.Entry]) -> None:
+def _print_entries(entries: List[cache.Entry], with_regions: bool = False) -> None:
     for entry in entries:
         options = "".join(f" --{name}={value}" for name, value in entry.schedule)
         print(
             f"{size_text(entry.bytes):>9}  {age_text(entry.last_used):>10}  "
             f"{entry.chip:6} {abridge(entry.words)}{options}"
         )
+        if with_regions:
+            for region in _REGION.findall(entry.words):
+                print(textwrap.indent(region.replace("\n  ", "\n"), " " * 30))
+
+
+#: A word of a problem whose value is a region.
+_REGION = re.compile(r"(?:score|mask)=\{[^{}]*\}")
 
 
 def _precompile(options: argparse.Namespace) -> int:
     problems = [words for each in options.problems for words in _read(each)]
     _expect_chips(options.chips)
+    functions = dict(zip(("score_mod", "mask_mod"), read_functions(options)))
     entries: List[cache.Entry] = []
     with Progress("compiling", silent=options.json) as progress:
         for i, words in enumerate(problems):
             progress.say(f"compiling {i + 1} of {len(problems)}: {words}")
-            entries = _compile(words, options)
+            entries = _compile(words, options, functions)
     if options.json:
         print_json({"path": str(options.out), "kernels": [_describe(entry) for entry in entries]})
         return 0
@@ -194,7 +209,9 @@ def _read(argument: str) -> List[str]:
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
-def _compile(words: str, options: argparse.Namespace) -> List[cache.Entry]:
+def _compile(
+    words: str, options: argparse.Namespace, functions: Dict[str, Any]
+) -> List[cache.Entry]:
     try:
         return cache.precompile(
             [words],
@@ -202,6 +219,7 @@ def _compile(words: str, options: argparse.Namespace) -> List[cache.Entry]:
             chips=options.chips,
             static=options.static,
             multiprocessors=options.multiprocessors,
+            **functions,
         )
     except (Error, ValueError) as error:
         raise UsageError(f"'{words}': {error}") from None

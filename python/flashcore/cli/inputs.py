@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import random
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from flashcore import arrays
+from flashcore.blocks import LISTS
+from flashcore.clauses import ANGLES, CLAUSES
 from flashcore.cli.command import UsageError
 from flashcore.problem import Problem
 
@@ -26,9 +29,8 @@ class Inputs:
     bias: Any
     layout: str
     is_on_gpu: bool
-    rng: Any = None
-    #: seqused_k, k_new, v_new, rotary_cos and rotary_sin, as far as there are any.
-    appended: Dict[str, Any] = field(default_factory=dict)
+    #: Of clauses, by the names of arguments.
+    beside: Dict[str, Any] = field(default_factory=dict)
 
 
 def draw(problem: Problem, seed: int, kind: str) -> Inputs:
@@ -55,46 +57,122 @@ def draw(problem: Problem, seed: int, kind: str) -> Inputs:
         full = (problem.batch, problem.heads_q, problem.seqlen_q, problem.seqlen_k)
         shape = tuple(1 if axis == "1" else size for axis, size in zip(problem.bias, full))
         bias = make(shape, problem.bias_dtype)  # type: ignore[arg-type]
-    rng = _draw_words(seed, is_on_gpu or not has_numpy, is_on_gpu) if problem.dropout else None
-    appended = _draw_appended(problem, make, layout)
-    return Inputs(q, k, v, bias, layout, is_on_gpu, rng, appended)
+    pool, beside = _Clauses(problem, make, layout, random.Random(seed), q).draw()
+    k, v = pool or (k, v)
+    return Inputs(q, k, v, bias, layout, is_on_gpu, beside)
 
 
-def _draw_appended(problem: Problem, make: Draw, layout: str) -> Dict[str, Any]:
-    """What is appended to keys that leave room for just that."""
-    if problem.append is None:
-        return {}
-    batch, rows = problem.batch or 0, int(problem.append)
-    heads, keys = problem.heads_kv or 0, problem.seqlen_k or 0
-    if rows > keys:
-        raise UsageError(f"expects append of at most {keys} rows, those of k, but got {rows}")
-
-    def new(dim: int) -> Any:
-        axes = (rows, heads) if layout == "bshd" else (heads, rows)
-        return make((batch, *axes, dim), problem.dtype)
-
-    used = make((batch,), "f32") * 0 + (keys - rows)
-    is_torch = _is_torch(used)
-    appended = {
-        "seqused_k": used.int() if is_torch else used.astype("int32"),
-        "k_new": new(problem.head_dim),
-        "v_new": new(problem.head_dim_v),
-    }
-    if problem.rotary:
-        # Numbers of any size turn as well as angles do.
-        pairs = int(problem.rotary.split(":")[0]) // 2
-        positions = keys + (problem.seqlen_q or 0)
-        for name in ("rotary_cos", "rotary_sin"):
-            appended[name] = make((positions, pairs), problem.dtype)
-    return appended
+#: Sequences of a problem that does not say how many.
+_SEQUENCES = 3
 
 
-def _draw_words(seed: int, is_torch: bool, is_on_gpu: bool) -> Any:
-    """Seed and offset of a dropout."""
-    if not is_torch:
-        return importlib.import_module("numpy").array([seed % 2**63, 0], "int64")
-    torch = importlib.import_module("torch")
-    return torch.tensor([seed % 2**63, 0], device="cuda" if is_on_gpu else "cpu")
+class _Clauses:
+    """Draws what stands beside q, k, v and bias, by the compiler's table of operands."""
+
+    def __init__(
+        self, problem: Problem, make: Draw, layout: str, generator: random.Random, like: Any
+    ) -> None:
+        self.problem = problem
+        self.make = make
+        self.layout = layout
+        self.generator = generator
+        self.like = like
+        self.axes = dict(problem.sizes)
+        self.has_sequences = "sequences" in self.axes or "cu_seqlens_q" in problem.operands
+        self.keys = problem.seqlen_k or 0
+        sequences = self.axes.get("sequences", _SEQUENCES)
+        self.entries = int(sequences) if self.has_sequences else problem.batch or 0
+
+    def draw(self) -> "Tuple[Optional[Tuple[Any, Any]], Dict[str, Any]]":
+        """The pools of pages that are k and v, if there are any; and the rest by its names."""
+        beside = {
+            name: self.make((self.problem.heads_q or 0,), "f32")
+            for name, clause in CLAUSES.items()
+            if clause.word in self.problem.operands and clause.axes == ("heads_q",)
+        }
+        pool = self._add_pages(beside)
+        if self.has_sequences:
+            beside["cu_seqlens_q"] = self._ends(self.problem.seqlen_q or 0)
+            if not pool:
+                beside["cu_seqlens_k"] = self._ends(self.keys)
+        if "seqused_k" in self.problem.operands:
+            lengths = [self.generator.randint(0, self.keys) for _ in range(self.entries)]
+            beside["seqused_k"] = self._whole(lengths)
+        if self.problem.append is not None:
+            self._add_rows(beside, int(self.problem.append))
+        if self.problem.dropout:
+            beside["rng"] = self._whole([self.generator.getrandbits(62), 0], "int64")
+        if self.problem.blocks:
+            self._add_lists(beside, self.problem.blocks)
+        return pool, beside
+
+    def _whole(self, numbers: Sequence[int], dtype: str = "int32") -> Any:
+        """Whole numbers where the other arrays are."""
+        if not _is_torch(self.like):
+            return importlib.import_module("numpy").array(numbers, dtype)
+        torch = importlib.import_module("torch")
+        return torch.tensor(numbers, dtype=getattr(torch, dtype), device=self.like.device)
+
+    def _ends(self, rows: int) -> Any:
+        """Of sequences back to back, of which some may be empty."""
+        cuts = sorted(self.generator.randint(0, rows) for _ in range(self.entries - 1))
+        return self._whole([0, *cuts, rows])
+
+    def _rows(self, entries: int, rows: int, dim: int) -> Any:
+        heads = self.problem.heads_kv or 0
+        axes = (rows, heads) if self.layout == "bshd" else (heads, rows)
+        return self.make((entries, *axes, dim), self.problem.dtype)
+
+    def _add_pages(self, beside: Dict[str, Any]) -> "Optional[Tuple[Any, Any]]":
+        if "page_size" not in self.axes:
+            return None
+        size = int(self.axes["page_size"])
+        each = -(-self.keys // size)
+        pages = list(range(self.entries * each))
+        self.generator.shuffle(pages)
+        table = [pages[i * each : (i + 1) * each] for i in range(self.entries)]
+        beside["page_table"] = self._whole(table)  # type: ignore[arg-type]
+        self.keys = each * size
+        dims = self.problem.head_dim, self.problem.head_dim_v
+        k, v = (self._rows(len(pages), size, dim) for dim in dims)
+        return k, v
+
+    def _add_rows(self, beside: Dict[str, Any], rows: int) -> None:
+        """What is appended to keys that leave room for just that."""
+        if rows > self.keys:
+            raise UsageError(
+                f"expects append of at most {self.keys} rows, those of k, but got {rows}"
+            )
+        beside["seqused_k"] = self._whole([self.keys - rows] * self.entries)
+        beside["k_new"] = self._rows(self.entries, rows, self.problem.head_dim)
+        beside["v_new"] = self._rows(self.entries, rows, self.problem.head_dim_v)
+        if self.problem.rotary:
+            # Numbers of any size turn as well as angles do.
+            pairs = int(self.problem.rotary.split(":")[0]) // 2
+            positions = self.keys + (self.problem.seqlen_q or 0)
+            for name in ANGLES:
+                beside[name] = self.make((positions, pairs), self.problem.dtype)
+
+    def _add_lists(self, beside: Dict[str, Any], word: str) -> None:
+        """Of a mask of half of the blocks, and the first of each row."""
+        sizes, _, axes = word.partition(":")
+        queries, keys = (int(size) for size in sizes.split("x"))
+        outer = [
+            1 if axis == "1" else count or 0
+            for axis, count in zip(axes, (self.problem.batch, self.problem.heads_q))
+        ]
+        rows, columns = -(-(self.problem.seqlen_q or 0) // queries), -(-self.keys // keys)
+        counts: List[Any] = []
+        indices: List[Any] = []
+        for _ in range(outer[0] * outer[1] * rows):
+            seen = [0, *(j for j in range(1, columns) if self.generator.random() < 0.5)]
+            counts.append(len(seen))
+            indices.append(seen + [0] * (columns - len(seen)))
+        of_counts = self._whole(counts).reshape(*outer, rows)
+        of_indices = self._whole(indices).reshape(*outer, rows, columns)
+        beside.update(zip(LISTS, (of_counts, of_indices, of_counts * 0, of_indices)))
+
+
 
 
 def _draw_qkv(problem: Problem, make: Draw) -> Tuple[Any, Any, Any, str]:
