@@ -30,7 +30,7 @@ HEADERS = ("include/flashcore-c", "runtime/emulator/include/flashcore-c")
 #: Behind what a deprecated name or parameter is.
 DEPRECATED = ", deprecated since "
 #: Modules whose __all__ is public; of others nothing is.
-MODULES = ("", "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "torch", "transformers")
+MODULES = ("", "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "flash_attn_interface", "torch", "transformers")
 
 
 class Failure(Exception):

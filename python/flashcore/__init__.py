@@ -176,8 +176,8 @@ _LAZY = {
     "where": "functions",
 }
 _SUBMODULES = (
-    "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "kernels", "torch",
-    "transformers",
+    "bundle", "cache", "compiler", "device", "emulator", "flash_attn", "flash_attn_interface",
+    "kernels", "torch", "transformers",
 )  # fmt: skip
 
 

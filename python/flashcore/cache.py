@@ -34,7 +34,7 @@ from flashcore.errors import Error
 from flashcore.kinds import read
 from flashcore.problem import Merge, Problem, Schedule, invariant_schedule
 
-__all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "put", "size_limit"]
+__all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
 
 _FORMAT = 1
 _BUNDLE = "kernel.fcb"

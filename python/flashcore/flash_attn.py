@@ -38,6 +38,7 @@ __all__ = [
     "flash_attn_varlen_qkvpacked_func",
     "flash_attn_with_kvcache",
     "is_batch_invariant",
+    "register",
     "set_batch_invariant",
 ]
 
@@ -72,9 +73,9 @@ def flash_attn_func(
         -1 is unbounded.
     softcap: scores become softcap * tanh(score / softcap); 0 is no cap.
     alibi_slopes: float32 (heads_q,) or (batch, heads_q): -slope * |i + seqlen_k -
-        seqlen_q - j| is added to the score of query i and key j. Under torch.compile,
-        and where PyTorch computes gradients, it is a bias of float32 (batch, heads_q,
-        seqlen_q, seqlen_k) in memory.
+        seqlen_q - j| is added to the score of query i and key j. Those of batch entries
+        under torch.compile, and any where PyTorch computes gradients, are a bias of float32
+        (batch, heads_q, seqlen_q, seqlen_k) in memory.
     deterministic: the forward pass always is.
     return_attn_probs: return (out, softmax_lse, S_dmask).
 
@@ -439,12 +440,41 @@ def flash_attn_with_kvcache(
     Raises flashcore.GradientError, a NotImplementedError, for gradients, ValueError
     and TypeError for tensors that do not fit, and what flashcore.attention raises.
     """
+    return attend_to_cache(
+        q, Caches(k_cache, v_cache, cache_batch_idx, block_table), k, v, rotary_cos, rotary_sin,
+        cache_seqlens, cache_leftpad, softmax_scale, causal, window_size, softcap,
+        rotary_interleaved, alibi_slopes, return_softmax_lse,
+    )  # fmt: skip
+
+
+def attend_to_cache(
+    q: torch.Tensor,
+    caches: Caches,
+    k: Optional[torch.Tensor],
+    v: Optional[torch.Tensor],
+    rotary_cos: Optional[torch.Tensor],
+    rotary_sin: Optional[torch.Tensor],
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
+    cache_leftpad: Optional[torch.Tensor],
+    softmax_scale: Optional[float],
+    causal: bool,
+    window_size: Window,
+    softcap: float,
+    rotary_interleaved: bool,
+    alibi_slopes: Optional[torch.Tensor],
+    return_softmax_lse: bool,
+    mask_mod: Optional[Callable[..., Any]] = None,
+    **more: Any,
+) -> Any:
+    """:func:`flash_attn_with_kvcache` of caches, with ``more`` arguments of attention.
+
+    mask_mod: in the place of that of cache_leftpad.
+    """
     rotary_interleaved = read("rotary_interleaved", rotary_interleaved)
     return_softmax_lse = read("return_softmax_lse", return_softmax_lse)
     causal = read("causal", causal, FLAG)
     if cache_seqlens is not None and not isinstance(cache_seqlens, torch.Tensor):
         cache_seqlens = read("cache_seqlens", cache_seqlens)
-    caches = _Caches(k_cache, v_cache, cache_batch_idx, block_table)
     _check_caches(caches, q.shape[0])
     if rotary_cos is not None or rotary_sin is not None:
         is_one_place = not causal and _sides(window_size) == (None, None)
@@ -455,9 +485,10 @@ def flash_attn_with_kvcache(
             rotary_cos=rotary_cos,
             rotary_sin=rotary_sin,
             rotary_interleaved=rotary_interleaved,
-            mask_mod=_leftpad_mod(cache_leftpad, q.shape[0]),
+            mask_mod=mask_mod or _leftpad_mod(cache_leftpad, q.shape[0]),
             lse=return_softmax_lse,
             **_options(softmax_scale, causal, window_size, softcap),
+            **more,
         )  # fmt: skip
     caches = _in_pages(caches, _LEAST_PAGE)
     used = cache_seqlens
@@ -482,12 +513,13 @@ def flash_attn_with_kvcache(
         q,
         keys,
         values,
-        mask_mod=_leftpad_mod(cache_leftpad, batch),
+        mask_mod=mask_mod or _leftpad_mod(cache_leftpad, batch),
         seqused_k=used,
         page_table=caches.table,
         lse=return_softmax_lse,
         **_slopes(alibi_slopes, heads, lengths),
         **_options(softmax_scale, causal, window_size, softcap),
+        **more,
     )
     return result
 
@@ -495,7 +527,7 @@ def flash_attn_with_kvcache(
 # Caches ---------------------------------------------------------------------
 
 
-class _Caches(NamedTuple):
+class Caches(NamedTuple):
     """Where keys and values are kept: in entries of their own, or in pages.
 
     k, v: (batch_cache, seqlen, heads, head_dim), or (pages, page_size, ...) with table.
@@ -527,7 +559,7 @@ class _Caches(NamedTuple):
         return torch.arange(rows.shape[0], device=rows.device)[:, None], rows
 
 
-def _check_caches(caches: _Caches, batch: int) -> None:
+def _check_caches(caches: Caches, batch: int) -> None:
     """Of what says where rows are, before any is written."""
     table, entries = caches.table, caches.entries
     if entries is not None:
@@ -554,7 +586,18 @@ def _check_caches(caches: _Caches, batch: int) -> None:
         )
 
 
-def _in_pages(caches: _Caches, least: int) -> _Caches:
+def in_pages(caches: Caches, batch: int) -> Optional[Caches]:
+    """The caches of so many entries as pages of a table; None where they are no whole pages."""
+    if caches.table is not None:
+        return caches
+    if caches.entries is None:
+        every = torch.arange(batch, dtype=torch.int32, device=caches.k.device)
+        caches = caches._replace(entries=every)
+    paged = _in_pages(caches, least=1)
+    return None if paged.table is None else paged
+
+
+def _in_pages(caches: Caches, least: int) -> Caches:
     """Entries that are chosen as pages of a table, where that can tell where their rows are.
 
     least: rows of a page, at least.
@@ -576,14 +619,14 @@ def _in_pages(caches: _Caches, least: int) -> _Caches:
         shape = (count, size, *cache.shape[2:])
         return cache.as_strided(shape, (size * step, step, *others))
 
-    return _Caches(pool(caches.k), pool(caches.v), None, table)
+    return Caches(pool(caches.k), pool(caches.v), None, table)
 
 
 #: A page of fewer keys takes too many copies of keys that are read; one of more saves none.
 _LEAST_PAGE, _LARGEST_PAGE = 8, 256
 
 
-def _page_size(caches: _Caches) -> Optional[int]:
+def _page_size(caches: Caches) -> Optional[int]:
     """Keys of a page, if the entries of both caches can be taken for whole pages."""
     steps = _entry_step(caches.k)
     if steps is None or steps != _entry_step(caches.v) or caches.k.shape[:2] != caches.v.shape[:2]:
@@ -631,7 +674,7 @@ def _has_rows(cache: torch.Tensor) -> bool:
 
 def _append_and_attend(
     q: torch.Tensor,
-    caches: _Caches,
+    caches: Caches,
     k: Optional[torch.Tensor],
     v: Optional[torch.Tensor],
     cache_seqlens: Optional[Union[int, torch.Tensor]],
@@ -665,7 +708,7 @@ def _append_and_attend(
     return result
 
 
-def _to_append_to(caches: _Caches, batch: int) -> Tuple[_Caches, Optional[_Caches]]:
+def _to_append_to(caches: Caches, batch: int) -> Tuple[Caches, Optional[Caches]]:
     """What a kernel appends to, and the copies of the caches that this is, if it is.
 
     It has all entries and pages, so that where rows go, and whether they go anywhere, is
@@ -680,7 +723,7 @@ def _to_append_to(caches: _Caches, batch: int) -> Tuple[_Caches, Optional[_Cache
     held = _in_pages(copies, least=1)
     if held.entries is not None:  # no rows to append to
         k, v = (cache.new_empty(batch, *cache.shape[1:]) for cache in (held.k, held.v))
-        held = _Caches(k, v, None, None)
+        held = Caches(k, v, None, None)
     return held, copies
 
 
@@ -688,7 +731,7 @@ def _dense(cache: torch.Tensor) -> torch.Tensor:
     return cache.clone(memory_format=torch.contiguous_format)
 
 
-def _copy_back(caches: _Caches, copies: _Caches, used: torch.Tensor, count: int) -> None:
+def _copy_back(caches: Caches, copies: Caches, used: torch.Tensor, count: int) -> None:
     """The rows that a kernel may have written to copies of the caches.
 
     In the place of rows that it did not write others are copied, which are what they were:
@@ -704,7 +747,7 @@ def _copy_back(caches: _Caches, copies: _Caches, used: torch.Tensor, count: int)
 
 
 def _check_new(
-    caches: _Caches, k: Optional[torch.Tensor], v: Optional[torch.Tensor]
+    caches: Caches, k: Optional[torch.Tensor], v: Optional[torch.Tensor]
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     if k is None or v is None:
         raise ValueError(
@@ -725,7 +768,7 @@ def _check_new(
 
 
 def _check_lengths(
-    caches: _Caches,
+    caches: Caches,
     cache_seqlens: Optional[Union[int, torch.Tensor]],
     batch: int,
     count: int,
@@ -827,6 +870,19 @@ def set_batch_invariant(on: bool) -> None:
     _is_batch_invariant = on
 
 
+def register() -> bool:
+    """Makes these functions importable as ``flash_attn``, for code that imports that name.
+
+    The module has ``flash_attn_interface`` and ``bert_padding``, too.
+
+    Returns False, and changes nothing, where flash-attn is installed.
+    """
+    from flashcore import flash_attn_module
+
+    names = (name for name in __all__ if name.startswith("flash_attn"))
+    return flash_attn_module.register({name: globals()[name] for name in names})
+
+
 def is_batch_invariant() -> bool:
     """What :func:`set_batch_invariant` said last."""
     return _is_batch_invariant
@@ -874,9 +930,9 @@ def _alibi_options(
         raise ValueError(
             f"expects alibi_slopes of (heads,) or (batch, heads), but got {tuple(slopes.shape)}"
         )
-    # What PyTorch is to see is one operator, which has a bias and no slopes.
-    is_operator = sys.modules["flashcore.attention"].is_traced(q)
-    if is_operator or needs_gradient(q, k, slopes):
+    # torch.compile has no constant of a function that is made here, as those of entries are.
+    is_traced = sys.modules["flashcore.attention"].is_traced(q)
+    if is_traced and slopes.dim() == 2 or needs_gradient(q, k, slopes):
         return {"bias": _alibi(slopes, q.shape[1], k.shape[1])}
 
     def lengths() -> Tuple[torch.Tensor, torch.Tensor]:

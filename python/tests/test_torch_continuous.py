@@ -35,7 +35,7 @@ def calls(monkeypatch):
 @pytest.fixture
 def warned(monkeypatch):
     """No reason of a fallback was told before."""
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
 
 
 def model_of(kind, dtype=torch.float16, **sizes):

@@ -259,7 +259,7 @@ def test_fallback_has_values_and_gradients_of_the_formula(wrap, options):
 
 
 def test_fallback_warns_once_and_names_the_caller(monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     flashcore.torch.set_on_grad("fallback")
     inputs = needing(*make())
     with pytest.warns(flashcore.torch.FallbackWarning, match="it needs gradients") as told:
@@ -271,7 +271,7 @@ def test_fallback_warns_once_and_names_the_caller(monkeypatch):
 @pytest.mark.parametrize("call", [flashcore.attention, flashcore.torch.scaled_dot_product_attention])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_fallback_warns_once_while_compiling(monkeypatch, call, dynamic):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     flashcore.torch.set_on_grad("fallback")
     function, graphs = count_graphs(lambda q, k, v: call(q, k, v), dynamic=dynamic)
     inputs = needing(*make())

@@ -59,7 +59,7 @@ def activated(seen):
 @pytest.fixture
 def seen(monkeypatch):
     """Calls that reached the kernels of the flash operators that were there before."""
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     seen = []
     with activated(seen):
         yield seen

@@ -21,7 +21,7 @@ sdpa = flashcore.torch.scaled_dot_product_attention
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     monkeypatch.setattr(dropin, "_passed", {})
     yield
     flashcore.torch.disable()

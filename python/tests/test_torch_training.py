@@ -18,7 +18,7 @@ sdpa = flashcore.torch.scaled_dot_product_attention
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     torch.compiler.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("error", FallbackWarning)

@@ -54,7 +54,7 @@ def test_gpt_oss_has_sinks_and_windows(calls, dtype):
 
 
 def test_gpt_oss_falls_back_with_its_sinks(monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     with pytest.warns(flashcore.torch.FallbackWarning, match="query is of torch.float32"):
         logits_agree(build("gpt_oss", torch.float32), tokens(1, 20))
     model = build("gpt_oss").train()
@@ -126,7 +126,7 @@ def test_compiled_model_has_no_break(kind):
 
 
 def test_float32_goes_to_pytorch_with_a_warning(monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     model = build("gemma2", torch.float32)
     with pytest.warns(flashcore.torch.FallbackWarning, match="query is of torch.float32"):
         logits_agree(model, tokens(1, 20))
@@ -169,7 +169,7 @@ def test_dropout_is_drawn_by_the_kernel(calls, kind, share, is_padded):
 
 
 def test_dropout_that_no_kernel_draws_goes_to_pytorch(calls, monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     model = build("llama", attention_dropout=0.5).train()
     with pytest.warns(flashcore.torch.FallbackWarning, match="it has dropout, and needs gradients"):
         model(tokens(1, 20), labels=tokens(1, 20)).loss.backward()

@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 import warnings
-from typing import Optional, Set, Tuple, Union
+from typing import Dict, Optional, Tuple, Union
 
 import torch
 
@@ -14,6 +14,8 @@ __all__ = [
     "FallbackWarning",
     "additive_mask",
     "attention_by_torch",
+    "fallbacks",
+    "note",
     "original_sdpa",
     "repeat_heads",
     "sequences_by_torch",
@@ -28,8 +30,25 @@ class FallbackWarning(UserWarning):
     """A call went to PyTorch, and why. Each reason is told once."""
 
 
-_told: Set[str] = set()
+#: In the order in which they were told.
+_told: Dict[str, None] = {}
 _lock = threading.Lock()
+
+
+def fallbacks() -> Tuple[str, ...]:
+    """Why calls of this process did not go to a kernel, or not within a graph of torch.compile.
+
+    Each reason is there once, as its warning says it, those of calls that were compiled among
+    them. The order is that in which they came.
+    """
+    return tuple(_told)
+
+
+# As warn_once.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def note(reason: str) -> None:
+    """Adds a reason to :func:`fallbacks` without a warning."""
+    _told.setdefault(reason)
 
 
 # torch.compile runs it while it traces, and has nothing of it in the graph.
@@ -39,7 +58,7 @@ def warn_once(reason: str) -> None:
     with _lock:
         if reason in _told:
             return
-        _told.add(reason)
+        _told[reason] = None
     warnings.warn(
         f"flashcore: PyTorch computes this attention: {reason}", FallbackWarning, _callers_level()
     )

@@ -14,6 +14,7 @@ import torch
 
 from flashcore.mods import Handle, places_of, read_mods
 from flashcore.mods import reads_by_key as _reads_by_key
+from flashcore.operators.fallback import note
 from flashcore.options import Mods
 
 __all__ = ["read", "reads_by_key", "untraced"]
@@ -87,6 +88,10 @@ def untraced(function: Callable[..., Any], *arguments: Any, **options: Any) -> A
 
     With fullgraph=True it says so.
     """
+    note(
+        "a function reads what is in no closure and no global, so torch.compile leaves its graph "
+        "for the call; flashcore.mask and flashcore.score make it one that does not change"
+    )
     return _disabled(function, *arguments, **options)
 
 

@@ -25,7 +25,7 @@ LENGTHS = [(7, 9), (1, 130), (64, 64), (113, 203)]
 
 @pytest.fixture(autouse=True)
 def activated(monkeypatch):
-    monkeypatch.setattr(flashcore.operators.fallback, "_told", set())
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
     torch.nn.attention.activate_flash_attention_impl("flashcore")
     yield
     torch.nn.attention.restore_flash_attention_impl()
