@@ -67,12 +67,11 @@ def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
     )
 
 
-# Within a function that torch.compile traces, PyTorch up to 2.13 takes is_exporting() for
-# a constant, which is true. What is run while it traces has the flag that export sets.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
 def is_exporting() -> bool:
     """Whether torch.export traces a call: what is exported has no gradient in it."""
-    return bool(torch.compiler.is_exporting())
+    # PyTorch up to 2.13 takes torch.compiler.is_exporting() for a constant, which is true, in
+    # whatever torch.compile traces, so the flag is read that export sets.
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 def falls_back(*tensors: Optional[torch.Tensor]) -> bool:
