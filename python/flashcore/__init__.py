@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from flashcore.merges import merge
     from flashcore.mods import mask, score
     from flashcore.regions import trace
-    from flashcore.scalars import capture
+    from flashcore.scalars import capture, number
 
 __version__ = _core.version().split()[1].rstrip(",")
 
@@ -116,6 +116,7 @@ __all__ = [
     "maximum",
     "merge",
     "minimum",
+    "number",
     "open_device",
     "rsqrt",
     "run_ptx",
@@ -163,6 +164,7 @@ _LAZY = {
     "maximum": "functions",
     "merge": "merges",
     "minimum": "functions",
+    "number": "scalars",
     "open_device": "device",
     "rsqrt": "functions",
     "run_ptx": "emulator",

@@ -105,6 +105,14 @@ class Library:
         """``target[...] = source``."""
         raise _cannot(target, "copied to")
 
+    def autocasts(self, q: Any, k: Any, v: Any) -> bool:
+        """Whether the library computes an attention of these in another type just now."""
+        return False
+
+    def autocast(self, q: Any, k: Any, v: Any) -> Tuple[Any, Any, Any]:
+        """These in that type."""
+        return q, k, v
+
 
 def _cannot(array: Any, what: str) -> ValueError:
     return ValueError(
@@ -162,6 +170,18 @@ class Torch(Library):
 
     def copy(self, target: Any, source: Any) -> None:
         target.copy_(source)
+
+    def autocasts(self, q: Any, k: Any, v: Any) -> bool:
+        if self.torch.float32 not in [getattr(x, "dtype", None) for x in (q, k, v)]:
+            return False
+        from flashcore.operators import autocast
+
+        return autocast.type_of(q) is not None
+
+    def autocast(self, q: Any, k: Any, v: Any) -> Tuple[Any, Any, Any]:
+        from flashcore.operators import autocast
+
+        return autocast.cast(q, k, v)
 
 
 class NumPyLike(Library):

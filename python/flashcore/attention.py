@@ -298,8 +298,10 @@ def _traced(
     stream: Any,
 ) -> Any:
     """A call that PyTorch must see as an operator."""
-    from flashcore.operators import custom, gradients
+    from flashcore.operators import autocast, custom, gradients
 
+    if not custom.appends(beside):
+        q, k, v = autocast.cast(q, k, v)
     known = _for_operators(options, beside)
     if known is not None:
         return custom.attention(q, k, v, bias=bias, out=out, stream=stream, **known)
@@ -333,8 +335,9 @@ def _with_gradients(
 ) -> Any:
     """An eager call some of whose tensors need gradients. Raises GradientError for those
     that nothing computes."""
-    from flashcore.operators import custom
+    from flashcore.operators import autocast, custom
 
+    q, k, v = autocast.cast(q, k, v)
     known = _for_operators(options, beside)
     if known is not None:
         return custom.attention(q, k, v, bias=bias, is_traced=False, **known)

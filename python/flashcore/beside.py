@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from flashcore import _core, clauses
-from flashcore.arrays import CPU, CUDA_HOST, library_of, wrap_on_host
+from flashcore.arrays import CPU, CUDA_HOST, Library, library_of, wrap_on_host
 from flashcore.blocks import LISTS, complete, word_of
 from flashcore.clauses import CLAUSES
 from flashcore.errors import UnsupportedError
@@ -151,8 +151,19 @@ def _prepare_capture(kind: CaptureKind, array: Any, q: Any) -> Any:
     elif kind.is_backwards and min(view.strides, default=0) < 0:
         array = library.dense(array)
     if kind.rank == 0:  # PyTorch takes a number on the host with tensors anywhere
-        array = library.beside(array, q)
+        array = _number_beside(library, array, q)
     return array
+
+
+def _number_beside(library: Library, array: Any, q: Any) -> Any:
+    """A tensor of rank 0 where q lies."""
+    others = library_of(q)
+    if others is None or type(others) is type(library):
+        return library.beside(array, q)
+    here, there = (_core.view(x, None, "a captured tensor") for x in (array, q))
+    if here.device[0] not in (CPU, CUDA_HOST) or there.device[0] in (CPU, CUDA_HOST):
+        return array
+    return others.full(q, (), array.item(), here.dtype)
 
 
 def _check_range(view: "_core.View", array: Any) -> None:

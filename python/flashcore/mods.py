@@ -168,7 +168,7 @@ def _find_places(value: Any, place: Place, found: List[Tuple[Place, Any]]) -> No
         for number, item in enumerate(value):
             _find_places(item, (*place, ("item", number)), found)
     elif kind is Captured:
-        if value._indices:
+        if value._indices or not hasattr(value._array, "requires_grad"):
             _refuse()
         found.append(((*place, ("array", 0)), value._array))
     elif kind is types.ModuleType and value.__name__.partition(".")[0] in _PACKAGES:

@@ -12,7 +12,7 @@ import os
 import struct
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
 
 from flashcore import _core, arrays, clauses, foreign, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, SHORT, Library, device_kind, name_of_device
@@ -134,6 +134,8 @@ def resolve(
     if needs_copies(prepare, beside, q):
         return partial(_run_prepared, call, prepare), _WRITES_NOTHING
     library = arrays.library_of(q)
+    if library is not None and library.autocasts(q, k, v) and "k_new" not in given:
+        return partial(_run_autocast, library, call), _WRITES_NOTHING
     arguments = Arguments(
         read_tensor("q", q, options.layout, stream),
         read_tensor("k", k, options.layout, stream),
@@ -256,14 +258,16 @@ def _check(arguments: Arguments, options: Options) -> None:
 def _check_types(arguments: Arguments) -> None:
     q = arguments.q
     if q.dtype not in ("float16", "bfloat16"):
-        raise TypeError(
-            f"expects q of float16 or bfloat16, but got {q.dtype}: convert q, k and v first"
-        )
+        _refuse_type(q.dtype)
     for tensor in (arguments.k, arguments.v, arguments.o):
         if tensor and tensor.dtype != q.dtype:
             raise TypeError(
                 f"expects {tensor.name} of the type of q, {q.dtype}, but got {tensor.dtype}"
             )
+
+
+def _refuse_type(dtype: str) -> NoReturn:
+    raise TypeError(f"expects q of float16 or bfloat16, but got {dtype}: convert q, k and v first")
 
 
 def _check_sizes(arguments: Arguments, layout: str) -> None:
@@ -429,6 +433,24 @@ def _run_prepared(
 ) -> Any:
     """With copies of what kernels do not read as it is, made at each call."""
     return call.run(q, k, v, bias, out, stream, prepare(beside, q))
+
+
+def _run_autocast(
+    library: Library,
+    call: "_core.Call",
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+    beside: Any,
+) -> Any:
+    """Of float32, where a library computes attention in another type for a while."""
+    if not library.autocasts(q, k, v):
+        _refuse_type("float32")
+    q, k, v = library.autocast(q, k, v)
+    return _deliver(library, out, call.run(q, k, v, bias, None, stream, beside))
 
 
 def _run_copied(

@@ -23,7 +23,7 @@ from flashcore.problem import shortest_float32
 
 __all__ = [
     "Capture", "Captured", "Captures", "Op", "Scalar", "Tracer", "apply", "call_torch", "capture",
-    "fail", "is_number", "is_recorded", "named", "signature_of",
+    "fail", "is_number", "is_recorded", "named", "number", "signature_of",
 ]  # fmt: skip
 
 #: In the order of promotion: what meets a later one becomes it.
@@ -281,6 +281,29 @@ def capture(array: Any) -> Captured:
     rank 0 is a value as it is.
     """
     return array if isinstance(array, Captured) else Captured(array)
+
+
+def number(value: Any) -> Captured:
+    """A number that a function reads as data, so that others of its type have the same kernel.
+
+    value: a float, or a whole number of 32 bits; of Python or NumPy.
+
+    Returns what stands for it in score_mod and mask_mod, for operators and functions: where a
+    kernel for each number would be compiled, as of a window that grows, this is one for all.
+    A new one is made for another number. Kernels read it from memory, which costs a tile no more
+    than a tensor of rank 0 does.
+
+    Raises TypeError for what is no number, and ValueError for one that does not fit.
+    """
+    import numpy
+
+    if not isinstance(value, numbers.Real) or _is_bool(value):
+        raise TypeError(f"expects value to be a number, but got {value!r}")
+    if not isinstance(value, numbers.Integral):
+        return Captured(numpy.array(float(value), "float32"))
+    if not -(1 << 31) <= int(value) < 1 << 31:
+        raise ValueError(f"expects value to be a whole number of 32 bits, but got {value!r}")
+    return Captured(numpy.array(int(value), "int32"))
 
 
 # Errors ---------------------------------------------------------------------

@@ -255,3 +255,55 @@ def test_vmap_over_clauses():
     batched = torch.vmap(call, (None, 0))(q, sinks)
     for i in range(3):
         assert torch.equal(batched[i], call(q, sinks[i]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["sinks", "mask_mod", "seqused_k", "flex_attention"])
+def test_autocast_casts_float32(name, dtype):
+    """As it casts the arguments of PyTorch's attention."""
+    function, q, k, v, *others = make_calls()[name]
+    wide = [x.float() for x in (q, k, v)]
+    for _ in range(2):
+        with torch.autocast("cpu", dtype):
+            o = flat(function(*wide, *others))[0]
+            compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+            assert torch.equal(flat(compiled(*wide, *others))[0], o)
+        narrow = [x.to(dtype) for x in wide]
+        assert o.dtype is dtype and torch.equal(o, flat(function(*narrow, *others))[0])
+        with pytest.raises(TypeError, match="expects q of float16 or bfloat16, but got float32"):
+            function(*wide, *others)
+
+
+def test_autocast_has_gradients_of_float32():
+    q, k, v = (x.float().requires_grad_() for x in make())
+    with torch.autocast("cpu", torch.bfloat16):
+        o = flashcore.attention(q, k, v, causal=True)
+    o.float().sum().backward()
+    assert o.dtype is torch.bfloat16 and q.grad.dtype is torch.float32
+
+
+def test_caches_are_not_cast():
+    function, one, k, v, new, used = make_calls()["k_new"]
+    with torch.autocast("cpu", torch.float16), pytest.raises(TypeError, match="but got float32"):
+        function(one.float(), k.float(), v.float(), new.float(), used)
+
+
+def test_flops_are_those_of_pytorchs_attention():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    def count(call):
+        with FlopCounterMode(display=False) as counter:
+            call()
+        return counter.get_total_flops()
+
+    q, k, v = make(queries=20, keys=48)
+    expected = count(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
+    assert expected == 2 * 2 * 2 * 20 * 48 * 64
+    assert count(lambda: flashcore.attention(q, k, v, lse=True)) == expected
+    rows = [x.transpose(1, 2) for x in (q, k, v)]
+    sinks = torch.zeros(2)
+    assert count(lambda: flashcore.attention(*rows, sinks=sinks, layout="bshd")) == expected
+    function, q, *pools, table, used = make_calls()["page_table"]
+    pages, _, size, dim = pools[0].shape
+    total = count(lambda: function(q, *pools, table, used))
+    assert total == 2 * q.shape[0] * q.shape[1] * q.shape[2] * table.shape[1] * size * 2 * dim

@@ -17,8 +17,10 @@ def test_snippets_run():
         pytest.skip("needs the source tree")
     names = {}
     snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    assert len(snippets) == 10
+    assert len(snippets) == 11
     for snippet in snippets:
         exec(compile(snippet, str(PAGE), "exec"), names)
+        if "same = " in snippet:
+            assert names["torch"].equal(names["same"], names["o"])
     assert all(len(text.generated_tokens) == 4 for text in names["texts"].values())
     assert names["w"].grad is not None and names["out"].shape == (1, 32, 4, 64)

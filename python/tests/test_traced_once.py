@@ -278,3 +278,46 @@ def test_compositions_of_pytorch(traces):
     first = text_of(make(5))
     assert text_of(make(5)) == first and len(traces) == 1
     assert text_of(make(6)) != first
+
+
+def test_numbers_that_are_data(traces):
+    """One kernel, and one trace, for all of them."""
+    from flashcore import kernels
+
+    q, k, v = draw_qkv(queries=40)
+
+    def call(width, factor):
+        width, factor = flashcore.number(width), flashcore.number(factor)
+        return flashcore.attention(
+            q, k, v, mask_mod=lambda b, h, i, j: i - j < width,
+            score_mod=lambda s, b, h, i, j: s * factor,
+        )  # fmt: skip
+
+    def expected(width, factor):
+        return flashcore.attention(
+            q, k, v, mask_mod=lambda b, h, i, j: i - j < width,
+            score_mod=lambda s, b, h, i, j: s * factor,
+        )  # fmt: skip
+
+    values = ((5, 1.0), (9, 0.5), (numpy.int64(-3), numpy.float32(2.0)))
+    results = [call(*each) for each in values[:1]]
+    before, count = kernels.statistics.compiled, len(traces)
+    results += [call(*each) for each in values[1:]]
+    assert kernels.statistics.compiled == before and len(traces) == count == 1
+    for result, each in zip(results, values):
+        numpy.testing.assert_allclose(
+            result.astype("float32"), expected(*each).astype("float32"), atol=2e-3, rtol=2e-3
+        )
+
+
+@pytest.mark.parametrize(
+    "value, error, message",
+    [
+        ("5", TypeError, "expects value to be a number, but got '5'"),
+        (True, TypeError, "expects value to be a number, but got True"),
+        (1 << 31, ValueError, "expects value to be a whole number of 32 bits, but got 2147483648"),
+    ],
+)
+def test_what_are_no_numbers(value, error, message):
+    with pytest.raises(error, match=message):
+        flashcore.number(value)

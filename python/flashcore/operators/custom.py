@@ -17,7 +17,7 @@ import torch
 from flashcore.clauses import CLAUSES, NEW_ROWS
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import expect_one_of, read
-from flashcore.operators import batching, gradients, training
+from flashcore.operators import batching, flops, gradients, training
 from flashcore.operators.fallback import attention_by_torch, warn_once
 from flashcore.options import (
     DEVICES, LAYOUTS, STAGES, Mods, Options, make_options, read_block_size, read_causal, read_window,
@@ -26,7 +26,7 @@ from flashcore.options import (
 from flashcore.problem import schedule_of
 from flashcore.resolve import call_for
 
-__all__ = ["attention", "attention_with", "constant_options", "expect_traceable"]
+__all__ = ["appends", "attention", "attention_with", "constant_options", "expect_traceable"]
 
 _OPTIONS = (
     "str? causal=None, int? window_left=None, int? window_right=None, float? softcap=None, "
@@ -168,13 +168,12 @@ def attention_with(
 
     Returns what ``flashcore.attention`` does.
     """
-    appends = beside[_APPENDED] is not None
     left, right = read_window(window)
     lse, scores = read("lse", lse), expect_one_of("scores", scores, (None, *STAGES))
     layout = expect_one_of("layout", layout, LAYOUTS)
     regions, kinds = mods or ((), ())
     operator = (
-        torch.ops.flashcore.attention_append if appends else torch.ops.flashcore.attention_with
+        torch.ops.flashcore.attention_append if appends(beside) else torch.ops.flashcore.attention_with
     )
     o, of_lse, of_scores = operator(
         q, k, v, bias, list(beside), lse=lse, causal=read_causal(causal), window_left=left,
@@ -193,6 +192,11 @@ def attention_with(
 
 #: Of the tensors beside the others, that whose rows are written to k.
 _APPENDED = tuple(CLAUSES).index(NEW_ROWS[0])
+
+
+def appends(beside: Sequence[Optional[torch.Tensor]]) -> bool:
+    """Whether rows of k and v are written, which may be no copies then."""
+    return beside[_APPENDED] is not None
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
@@ -533,6 +537,7 @@ def _register() -> None:
         torch.library.register_fake(f"flashcore::{name}", _fake_with, lib=_library)
         batching.register_looped(name, _library)
     torch.library.register_autograd("flashcore::attention_with", _no_gradient, lib=_library)
+    flops.register()
 
 
 _register()

@@ -155,7 +155,12 @@ def calls_with_clauses():
     attention, flash = flashcore.attention, flashcore.flash_attn
     sdpa = flashcore.torch.scaled_dot_product_attention
     lone = halves(batch, heads, 1, dim)
+    parts, lses = torch.stack([q, q]), torch.zeros(2, batch, heads, rows, device="cuda")
+    rows_of = {name: x.transpose(1, 2) for name, x in (("q", lone), ("k", k), ("v", v), ("new", new))}
+    operator = torch.ops.flashcore
     return {
+        "flashcore.attention, tiny tensors": lambda: attention(q, k, v),
+        "torch.ops.flashcore.attention, tiny tensors": lambda: operator.attention(q, k, v),
         "head_scales": lambda: attention(q, k, v, head_scales=of_heads),
         "alibi_slopes": lambda: attention(q, k, v, alibi_slopes=of_heads),
         "sinks": lambda: attention(q, k, v, sinks=of_heads),
@@ -180,13 +185,11 @@ def calls_with_clauses():
             *packed, ends, ends, rows, rows
         ),
         "flash_attn_with_kvcache": lambda: flash.flash_attn_with_kvcache(
-            lone.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), new.transpose(1, 2),
-            new.transpose(1, 2), cache_seqlens=used,
+            rows_of["q"], rows_of["k"], rows_of["v"], rows_of["new"], rows_of["new"],
+            cache_seqlens=used,
         ),
         "SDPA drop-in, boolean mask": lambda: sdpa(q, k, v, attn_mask=visible),
-        "merge": lambda: flashcore.merge(
-            torch.stack([q, q]), torch.zeros(2, batch, heads, rows, device="cuda")
-        ),
+        "merge": lambda: flashcore.merge(parts, lses),
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import flashcore
 from clause_calls import make_calls
 
 CALLS = sorted(make_calls())
@@ -62,3 +63,27 @@ def test_replays_of_a_graph_follow_its_tensors(name):
     expected = flat(function(*kept))
     for result, wanted in zip((*results, *tensors), (*expected, *kept)):
         assert torch.equal(result, wanted)
+
+
+def test_numbers_that_are_data():
+    q, k, v = make_calls("cuda")["sinks"][1:4]
+
+    def call(width):
+        width = flashcore.number(width)
+        return flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: i - j < width)
+
+    call(1)
+    before = flashcore.kernels.statistics.compiled
+    results = [call(width) for width in (3, -5)]
+    assert flashcore.kernels.statistics.compiled == before
+    for result, width in zip(results, (3, -5)):
+        expected = flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: i - j < width)
+        torch.testing.assert_close(result, expected, atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["sinks", "mask_mod"])
+def test_autocast_casts_float32(name):
+    function, q, k, v, *others = make_calls("cuda")[name]
+    with torch.autocast("cuda", torch.bfloat16):
+        o = function(q.float(), k.float(), v.float(), *others)
+    assert torch.equal(o, function(*(x.bfloat16() for x in (q, k, v)), *others))
