@@ -269,6 +269,8 @@ def _names_of(code: types.CodeType) -> _Names:
             has_effects = has_effects or instruction.argval == "random"
         elif name.startswith(("STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "DELETE", "IMPORT", "YIELD")):
             has_effects = has_effects or name != "DELETE_FAST"
+        elif name == "STORE_DEREF" and instruction.argval in code.co_freevars:
+            has_effects = True  # a nonlocal variable
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner = _names_of(constant)

@@ -149,9 +149,18 @@ def test_effects_are_not_left_out(traces):
 
         return i >= j + math.floor(1.5)
 
+    is_on = False
+
+    def switching(b, h, i, j):
+        nonlocal is_on
+        is_on = not is_on
+        return (i >= j) if is_on else (i <= j)
+
+    texts = set()
     for _ in range(3):
         text_of(function), text_of(counting), text_of(importing)
-    assert counter.count == 3 and len(seen) == 3 and len(traces) == 9
+        texts.add(text_of(switching))
+    assert counter.count == 3 and len(seen) == 3 and len(traces) == 12 and len(texts) == 2
 
 
 def test_captures_are_found_again(traces):
