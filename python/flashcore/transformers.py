@@ -61,8 +61,7 @@ def register_flash(name: str = FLASH_NAME) -> None:
     float32, dropout with gradients, gradients after
     ``flashcore.torch.set_on_grad("fallback")``, and what there is no kernel for go to
     PyTorch, with one FallbackWarning for each reason; decoding by a page table
-    raises flashcore.UnsupportedError. Calls with sinks, dropout or lengths break a graph
-    of torch.compile, as Transformers itself does.
+    raises flashcore.UnsupportedError.
 
     It replaces two functions that are private in Transformers, which go on as they are
     for all other names. Raises flashcore.Error for a Transformers that has no such
@@ -139,9 +138,8 @@ def attention_forward(
 
     Returns (o, None), o: (batch, seqlen_q, heads_q, head_dim), contiguous.
 
-    float32, dropout or sinks with gradients, and sinks or dropout under torch.compile go
-    to PyTorch, with one FallbackWarning for each reason; other gradients are those of
-    PyTorch's backward pass on what the kernel leaves.
+    float32, and dropout or sinks with gradients, go to PyTorch, with one FallbackWarning for
+    each reason; other gradients are those of PyTorch's backward pass on what the kernel leaves.
     """
     if is_causal is None:
         is_causal = bool(getattr(module, "is_causal", True))
@@ -190,16 +188,7 @@ def _run(
 
     sinks = options.get("sinks")
     reason = transformers_flash.reason_against(query, dropout, key, value, sinks, options["bias"])
-    if reason is None and torch.compiler.is_compiling():
-        reason = _reason_against_compiling(dropout, sinks)
     return transformers_flash.run(reason, kernel, by_torch)
-
-
-def _reason_against_compiling(dropout: float, sinks: Optional[torch.Tensor]) -> Optional[str]:
-    """Of what is no operator: a graph has no break."""
-    if sinks is not None:
-        return "it has sinks, and is compiled"
-    return "it has dropout, and is compiled" if dropout > 0.0 else None
 
 
 def _window(sliding_window: Optional[int], is_causal: bool) -> Window:

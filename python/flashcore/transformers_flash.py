@@ -192,25 +192,10 @@ def _attention(
     sinks: Optional[torch.Tensor],
     options: Dict[str, Any],
 ) -> Any:
-    """``flashcore.attention``; what is no operator breaks a graph of torch.compile."""
+    """``flashcore.attention``."""
     if sinks is not None:
         options = {**options, "sinks": sinks.float()}
-    is_operator = sinks is None and dropout_p == 0 and options.keys() <= _OF_OPERATOR
-    if torch.compiler.is_compiling() and not is_operator:
-        return _draw_and_attend_eagerly(q, k, v, dropout_p, options)
-    return _draw_and_attend(q, k, v, dropout_p, options)
-
-
-_OF_OPERATOR = {"causal", "window", "softcap", "scale", "layout"}
-
-
-def _draw_and_attend(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p: float, options: Dict[str, Any]
-) -> Any:
     return attention(q, k, v, **dropout_options(dropout_p, q), **options)
-
-
-_draw_and_attend_eagerly: Any = torch.compiler.disable(_draw_and_attend)
 
 
 # Where Transformers finds them ------------------------------------------------

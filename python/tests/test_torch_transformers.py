@@ -176,15 +176,24 @@ def test_dropout_that_no_kernel_draws_goes_to_pytorch(calls, monkeypatch):
     q = torch.randn(1, 2, 8, 32, dtype=torch.float16)
     with pytest.warns(flashcore.torch.FallbackWarning, match="its dropout is 1e-07, and not from"):
         flashcore.transformers.attention_forward(torch.nn.Module(), q, q, q, None, dropout=1e-7)
-    torch.compiler.reset()
-    compiled = torch.compile(
-        lambda: flashcore.transformers.attention_forward(
-            torch.nn.Module(), q, q, q, None, dropout=0.5, is_causal=True
-        ),
-        fullgraph=True, backend="aot_eager",
-    )  # fmt: skip
-    assert compiled()[0].shape == (1, 8, 2, 32)
     assert not calls
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"s_aux": torch.zeros(2)}])
+def test_dropout_and_sinks_are_compiled(options, monkeypatch):
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
+    torch.compiler.reset()
+    q = torch.randn(1, 2, 8, 32, dtype=torch.float16)
+
+    def call():
+        return flashcore.transformers.attention_forward(
+            torch.nn.Module(), q, q, q, None, is_causal=True, **options
+        )[0]
+
+    torch.manual_seed(1)
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")()
+    torch.manual_seed(1)
+    assert torch.equal(compiled, call()) and not flashcore.torch.fallbacks()
 
 
 def test_names_that_mean_something_else_are_refused():

@@ -227,8 +227,6 @@ def _reason_against_dropout(
     dropout_p: float, query: torch.Tensor, *others: Optional[torch.Tensor]
 ) -> Optional[str]:
     """Of a call that FlashCore takes without."""
-    if attention_module.is_traced(query):
-        return "it has dropout where PyTorch traces a call"
     if gradients.needs_gradient(query, *others):
         return "it has dropout and needs gradients"
     if not is_share(dropout_p):
