@@ -218,8 +218,11 @@ def round_to_float32(number: Any) -> float:
 
 
 def is_share(dropout_p: float) -> bool:
-    """Whether kernels drop such a share."""
-    return 2**-17 <= round_to_float32(dropout_p) < 1 - 2**-17
+    """Whether kernels drop such a share: rounded to float32, 2^-17 to below 1 - 2^-17.
+
+    PyTorch traces it: what rounds to either is within half a step of it.
+    """
+    return 2**-17 - 2**-42 <= dropout_p < 1 - 2**-17 - 2**-25
 
 
 def read_dropout(dropout_p: Any) -> Optional[float]:

@@ -189,3 +189,14 @@ def test_more_options_than_are_kept():
     assert len(made) == 2103
     with pytest.raises(TypeError, match="expects a Call, but got 5"):
         _core.make_calls(lambda *options: 5).run(*arrays, 1, *rest)
+
+
+def test_shares_are_told_as_kernels_round_them():
+    """At the ends of what there is a kernel for, as rounding to float32 says."""
+    from flashcore.options import is_share, round_to_float32
+
+    for end in (2**-17, 1 - 2**-17):
+        for step in (2**-41, 2**-42, 2**-43, 2**-24, 2**-25, 2**-26, 2**-27, 0):
+            for factor in (-1.5, -1, -0.75, 0.75, 1, 1.5):
+                share = end + factor * step
+                assert is_share(share) == (2**-17 <= round_to_float32(share) < 1 - 2**-17), share

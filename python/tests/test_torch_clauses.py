@@ -297,8 +297,10 @@ def test_flops_are_those_of_pytorchs_attention():
         return counter.get_total_flops()
 
     q, k, v = make(queries=20, keys=48)
-    expected = count(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
-    assert expected == 2 * 2 * 2 * 20 * 48 * 64
+    expected = 2 * 2 * 2 * 20 * 48 * 64
+    # Older versions do not count that of host memory.
+    theirs = count(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
+    assert theirs in (expected, 0)
     assert count(lambda: flashcore.attention(q, k, v, lse=True)) == expected
     rows = [x.transpose(1, 2) for x in (q, k, v)]
     sinks = torch.zeros(2)

@@ -10,7 +10,7 @@ Eager calls on plain tensors do not go through them.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -56,33 +56,48 @@ for _name, _caches in (
     )
 
 
-class _Asked(NamedTuple):
-    """What the operators are told beside tensors, by the names of their arguments."""
+#: What the operators are told beside tensors, by the names of their arguments. A dict, which
+#: every version of PyTorch traces.
+_Asked = Dict[str, Any]
 
-    causal: Optional[str] = None
-    window_left: Optional[int] = None
-    window_right: Optional[int] = None
-    softcap: Optional[float] = None
-    scale: Optional[float] = None
-    layout: str = "bhsd"
-    memory: str = "bhsd"
-    schedule: str = ""
-    device: Optional[str] = None
-    static: bool = False
 
-    @property
-    def window(self) -> training.Window:
-        return self.window_left, self.window_right
+def _asked(
+    *,
+    causal: Optional[str] = None,
+    window_left: Optional[int] = None,
+    window_right: Optional[int] = None,
+    softcap: Optional[float] = None,
+    scale: Optional[float] = None,
+    layout: str = "bhsd",
+    memory: str = "bhsd",
+    schedule: str = "",
+    device: Optional[str] = None,
+    static: bool = False,
+) -> _Asked:
+    return {
+        "causal": causal, "window_left": window_left, "window_right": window_right,
+        "softcap": softcap, "scale": scale, "layout": layout, "memory": memory,
+        "schedule": schedule, "device": device, "static": static,
+    }  # fmt: skip
 
-    def reason_against_training(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Optional[torch.Tensor],
-        lse: bool,
-    ) -> Optional[str]:  # fmt: skip
-        """Why PyTorch computes the whole of a call; None if only its backward pass does."""
-        return training.reason_against(
-            q, k, v, causal=self.causal, window=self.window, softcap=self.softcap, bias=bias,
-            lse=lse, layout=self.layout,
-        )  # fmt: skip
+
+def _window_of(asked: _Asked) -> training.Window:
+    return asked["window_left"], asked["window_right"]
+
+
+def _reason_against_training(
+    asked: _Asked,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    lse: bool,
+) -> Optional[str]:
+    """Why PyTorch computes the whole of a call; None if only its backward pass does."""
+    return training.reason_against(
+        q, k, v, causal=asked["causal"], window=_window_of(asked), softcap=asked["softcap"],
+        bias=bias, lse=lse, layout=asked["layout"],
+    )  # fmt: skip
 
 
 def attention(
@@ -118,15 +133,16 @@ def attention(
     lse, static = read("lse", lse), read("static", static)
     layout = expect_one_of("layout", layout, LAYOUTS)
     device = expect_one_of("device", device, DEVICES)
-    asked = _Asked(
-        where, left, right, softcap, scale, layout, _memory(q, layout), _schedule_words(schedule),
-        device, static,
+    asked = _asked(
+        causal=where, window_left=left, window_right=right, softcap=softcap, scale=scale,
+        layout=layout, memory=_memory(q, layout), schedule=_schedule_words(schedule),
+        device=device, static=static,
     )  # fmt: skip
     # What is exported has no gradient in it, whatever the parameters say.
     if gradients.needs_gradient(q, k, v, bias) and not gradients.is_exporting():
         return _with_gradients(q, k, v, bias, lse, asked, is_traced)
     operator = torch.ops.flashcore.attention_lse if lse else torch.ops.flashcore.attention
-    return operator(q, k, v, bias, **asked._asdict())
+    return operator(q, k, v, bias, **asked)
 
 
 def expect_traceable(out: Any, stream: Any) -> None:
@@ -230,8 +246,8 @@ def train(
 
     Raises UnsupportedError where PyTorch has none for it.
     """
-    asked = _Asked(causal=read_causal(causal), scale=scale, memory=_memory(q, "bhsd"))
-    reason = asked.reason_against_training(q, k, v, bias, lse=False)
+    asked = _asked(causal=read_causal(causal), scale=scale, memory=_memory(q, "bhsd"))
+    reason = _reason_against_training(asked, q, k, v, bias, lse=False)
     if reason is not None:
         raise UnsupportedError(reason)
     return _train(q, k, v, asked, is_traced)
@@ -251,13 +267,13 @@ def _with_gradients(
     if gradients.on_grad() == "error":
         gradients.refuse("flashcore.attention")
     if gradients.on_grad() == "backward":
-        reason = asked.reason_against_training(q, k, v, bias, lse)
+        reason = _reason_against_training(asked, q, k, v, bias, lse)
     if reason is None:
         return _train(q, k, v, asked, is_traced)
     warn_once(reason)
     return attention_by_torch(
-        q, k, v, causal=asked.causal, window=asked.window, softcap=asked.softcap,
-        scale=asked.scale, bias=bias, lse=lse, layout=asked.layout,
+        q, k, v, causal=asked["causal"], window=_window_of(asked), softcap=asked["softcap"],
+        scale=asked["scale"], bias=bias, lse=lse, layout=asked["layout"],
     )  # fmt: skip
 
 
@@ -267,15 +283,15 @@ def _train(
     """By the kernel, which leaves the log-sum-exp for PyTorch's backward pass."""
     o: torch.Tensor
     if is_traced:
-        o, _ = torch.ops.flashcore.attention_lse(q, k, v, None, **asked._asdict())
+        o, _ = torch.ops.flashcore.attention_lse(q, k, v, None, **asked)
         return o
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
-        return _run(q, k, v, lse=True, **asked._asdict())
+        return _run(q, k, v, lse=True, **asked)
 
     return training.attention(
-        attend, q, k, v, causal=asked.causal, window=asked.window, scale=asked.scale,
-        layout=asked.layout,
+        attend, q, k, v, causal=asked["causal"], window=_window_of(asked), scale=asked["scale"],
+        layout=asked["layout"],
     )  # fmt: skip
 
 
