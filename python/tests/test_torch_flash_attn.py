@@ -48,7 +48,9 @@ def test_signature_is_the_published_one(name):
 
 
 def test_all_functions_are_listed():
-    assert set(flash_attn.__all__) == {*PUBLISHED, "is_batch_invariant", "set_batch_invariant"}
+    assert set(flash_attn.__all__) == {
+        *PUBLISHED, "is_batch_invariant", "register", "set_batch_invariant",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
