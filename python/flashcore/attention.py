@@ -300,6 +300,7 @@ def _traced(
     """A call that PyTorch must see as an operator."""
     from flashcore.operators import autocast, custom, gradients
 
+    beside = custom.as_tensors(beside, q)
     if not custom.appends(beside):
         q, k, v = autocast.cast(q, k, v)
     known = _for_operators(options, beside)

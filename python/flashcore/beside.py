@@ -97,8 +97,6 @@ class Prepare:
         self._captures = options.captures
         self._end = len(beside or ()) - len(self._captures)
         self._block_size = options.block_size
-        #: Full lists of no blocks, which are the same at each call.
-        self._no_blocks: Any = None
 
     def __call__(self, beside: Tuple[Any, ...], q: Any) -> Tuple[Any, ...]:
         arrays = list(self._complete(beside))
@@ -114,12 +112,7 @@ class Prepare:
             return beside
         first = _NAMES.index(LISTS[0])
         last = first + len(LISTS)
-        lists = beside[first:last]
-        if self._no_blocks is not None:
-            lists = (*lists[:2], self._no_blocks, lists[1])
-        elif any(array is None for array in lists):
-            lists = complete(lists)
-            self._no_blocks = lists[2]
+        lists = complete(beside[first:last])
         word_of(self._block_size, lists)  # says what is wrong by the names of BlockLists
         return (*beside[:first], *lists, *beside[last:])
 

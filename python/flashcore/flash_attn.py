@@ -587,9 +587,18 @@ def _check_caches(caches: Caches, batch: int) -> None:
 
 
 def in_pages(caches: Caches, batch: int) -> Optional[Caches]:
-    """The caches of so many entries as pages of a table; None where they are no whole pages."""
+    """The caches of so many entries as pages of a table; None where they are no whole pages.
+
+    Raises ValueError and TypeError for a table or entries that do not fit.
+    """
+    _check_caches(caches, batch)
     if caches.table is not None:
         return caches
+    if caches.entries is None and min(caches.k.shape[0], caches.v.shape[0]) < batch:
+        raise ValueError(
+            f"expects k_cache and v_cache of {batch} entries or more, one a sequence, but got "
+            f"{caches.k.shape[0]} and {caches.v.shape[0]}"
+        )
     if caches.entries is None:
         every = torch.arange(batch, dtype=torch.int32, device=caches.k.device)
         caches = caches._replace(entries=every)

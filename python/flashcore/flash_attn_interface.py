@@ -12,6 +12,7 @@ float16 or bfloat16; scales of float8 are not looked at then, as there.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import torch
@@ -23,6 +24,7 @@ from flashcore.flash_attn import (
 )  # fmt: skip
 from flashcore.kinds import read
 from flashcore.merges import merge
+from flashcore.scalars import number
 
 __all__ = [
     "flash_attn_combine",
@@ -67,8 +69,8 @@ def flash_attn_func(
     v: (batch, seqlen_k, heads_kv, head_dim_v).
     qv: must be None.
     window_size: keys to the left and to the right of a query's own; -1 is unbounded.
-    attention_chunk: a query sees no key in front of the multiple of it that its own key lies
-        behind (chunked local attention); 0 is none.
+    attention_chunk: a query sees the keys of the chunk of so many that its own key is in
+        (chunked local attention); 0 is none.
     sinks, s_aux: float32 or the type of q (heads_q), a logit of each head without a value; one
         thing by two names.
     out: where the result goes.
@@ -81,7 +83,7 @@ def flash_attn_func(
     Raises UnsupportedError for qv and float8, and what flashcore.attention raises.
     """
     _refuse(q, qv=qv)
-    chunk = _chunk_mod(attention_chunk, lambda: k.shape[1] - q.shape[1])
+    chunk = _chunk_mod(attention_chunk, causal, q, lambda: k.shape[1] - q.shape[1])
     result: Result = attention(
         q, k, v, lse=read("return_attn_probs", return_attn_probs), mask_mod=chunk,
         sinks=_sinks(sinks, s_aux), out=out,
@@ -220,7 +222,7 @@ def flash_attn_varlen_func(
         max_seqlen_q=max_seqlen_q if isinstance(max_seqlen_q, int) else None,
         alibi_slopes=alibi_slopes,
         sinks=_sinks(sinks, s_aux),
-        mask_mod=_chunk_mod(attention_chunk, offsets),
+        mask_mod=_chunk_mod(attention_chunk, causal, q, offsets),
         lse=wants_lse,
         out=None if out is None else out[None],
         **_options(softmax_scale, causal, window_size or (-1, -1), softcap),
@@ -304,7 +306,7 @@ def flash_attn_with_kvcache(
             q, Caches(k_cache, v_cache, cache_batch_idx, table), k, v, rotary_cos, rotary_sin,
             cache_seqlens, cache_leftpad, softmax_scale, causal, window_size, softcap,
             rotary_interleaved, alibi_slopes, return_softmax_lse,
-            mask_mod=_chunk_mod(attention_chunk, offset), sinks=sink_logits,
+            mask_mod=_chunk_mod(attention_chunk, causal, q, offset), sinks=sink_logits,
             out=out,
         )  # fmt: skip
         return result
@@ -391,8 +393,10 @@ def _options(
     }
 
 
-def _chunk_mod(chunk: int, offset: Callable[[], Any]) -> Optional[Callable[..., Any]]:
-    """The mask_mod of chunks.
+def _chunk_mod(
+    chunk: int, causal: bool, q: torch.Tensor, offset: Callable[[], Any]
+) -> Optional[Callable[..., Any]]:
+    """The mask_mod of chunks: keys of the chunk that a query's own key is in.
 
     offset: makes what a query's number is less than its own key's, a number or int32 (batch).
     """
@@ -403,5 +407,11 @@ def _chunk_mod(chunk: int, offset: Callable[[], Any]) -> Optional[Callable[..., 
         return None
     behind = offset()
     if isinstance(behind, torch.Tensor):
-        return lambda b, h, i, j: j >= (i + behind[b]) // size * size
-    return lambda b, h, i, j: j >= (i + behind) // size * size
+        if causal:  # which hides what is behind the chunk
+            return lambda b, h, i, j: j >= (i + behind[b]) // size * size
+        return lambda b, h, i, j: (i + behind[b]) // size == j // size
+    if not sys.modules["flashcore.attention"].is_traced(q):
+        behind = number(behind)  # one kernel for all lengths
+    if causal:
+        return lambda b, h, i, j: j >= (i + behind) // size * size
+    return lambda b, h, i, j: (i + behind) // size == j // size

@@ -230,7 +230,8 @@ def _pow_of_value(t: Tracer, base: Any, exponent: Scalar) -> Scalar:
     if is_number(base):
         if base <= 0:
             fail(f"expects a positive base of a power that is a value, but got {base!r}")
-        if base == 2 and exponent.kind in ("i32", "index") and isinstance(base, numbers.Integral):
+        is_whole = exponent.kind in ("i32", "index") and isinstance(base, numbers.Integral)
+        if base == 2 and is_whole and exponent.value in t.naturals:  # no shift goes backwards
             return _shift_left(t, t.constant(1, exponent.kind), exponent)
         (power,) = t.promote(exponent, least="f32")
         power = t.arithmetic("arith.mulf", "", power, math.log2(base)) if base != 2 else power

@@ -12,14 +12,21 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import itertools
 import types
+import weakref
 from typing import Any, Dict, FrozenSet, List, NamedTuple, NoReturn, Optional, Tuple
 
 from flashcore.options import CaptureKind, Mods
-from flashcore.regions import KEY, Mod, TracedMods, trace_mods
+from flashcore.regions import KEY, Frozen, Mod, TracedMods, trace_mods
 from flashcore.scalars import Captured, signature_of
 
-__all__ = ["Handle", "mask", "places_of", "read_mods", "reads_by_key", "score"]
+__all__ = ["Handle", "handle_of", "mask", "places_of", "read_mods", "reads_by_key", "score"]
+
+
+_serials = itertools.count()
+#: By their serial numbers, for what has no place for an object.
+_handles: "weakref.WeakValueDictionary[str, Handle]" = weakref.WeakValueDictionary()
 
 
 class Handle:
@@ -28,27 +35,27 @@ class Handle:
     def __init__(self, name: str, function: Mod) -> None:
         self.name = name
         self.function = function
-        #: What it became, alone and beside others, by the handles of score_mod and mask_mod.
-        self._became: Dict[Tuple[int, int], Became] = {}
-        self._others: List[Any] = []  # so that no other has their id()
-        self._read(self, None) if name == "score_mod" else self._read(None, self)
-
-    def _read(self, score_mod: Optional[Handle], mask_mod: Optional[Handle]) -> Became:
-        key = id(score_mod), id(mask_mod)
-        became = self._became.get(key)
-        if became is None:
-            for mod, name in ((score_mod, "score_mod"), (mask_mod, "mask_mod")):
-                if mod is not None and mod.name != name:
-                    raise TypeError(f"expects {name} to be one, but got {mod!r}")
-            self._others += [score_mod, mask_mod]
-            became = self._became[key] = _trace(score_mod, mask_mod)
-        return became
+        is_score = name == "score_mod"
+        traced = trace_mods(function, None) if is_score else trace_mods(None, function)
+        program = traced.score if is_score else traced.mask
+        assert program is not None
+        self.frozen = Frozen(program, traced.captures)
+        #: What it reads.
+        self.arrays = tuple(capture.array for capture in traced.captures)
+        #: What no other handle of the process has had; text, of which torch.compile has constants.
+        self.serial = f"{name}{next(_serials)}"
+        _handles[self.serial] = self
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.function!r}>"
+
+
+def handle_of(serial: str) -> Handle:
+    """The handle with this number, which somebody holds."""
+    return _handles[serial]
 
 
 def mask(function: Mod) -> Handle:
@@ -122,7 +129,8 @@ def reads_by_key(mask_mod: Mod) -> bool:
 
 
 #: Where a function holds a value: 0 of score_mod or 1 of mask_mod, and then steps ("closure",
-#: number), ("global", name), ("item", number) of a tuple, and ("array", 0) of a capture.
+#: number), ("global", name), ("item", number) of a tuple, ("array", 0) of a capture, and
+#: ("handle", number) of what a handle reads.
 Place = Tuple[Any, ...]
 
 
@@ -138,7 +146,10 @@ def places_of(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Optional[Pla
     found: List[Tuple[Place, Any]] = []
     try:
         for number, mod in enumerate((score_mod, mask_mod)):
-            if mod is not None:
+            if type(mod) is Handle:
+                arrays = enumerate(mod.arrays)
+                found += [((number, ("handle", i)), array) for i, array in arrays]
+            elif mod is not None:
                 _key(mod, [], 0)
                 _find_places(mod, (number,), found)
     except _Unknowable:
@@ -154,6 +165,8 @@ def places_of(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Optional[Pla
 def _find_places(value: Any, place: Place, found: List[Tuple[Place, Any]]) -> None:
     """Those in a value whose key is known."""
     kind = type(value)
+    if kind in (types.FunctionType, tuple, list):
+        found.append((place, value))  # which code it is, and how many items there are
     if kind is types.FunctionType:
         if value.__defaults__ or value.__kwdefaults__:
             _refuse()
@@ -173,21 +186,19 @@ def _find_places(value: Any, place: Place, found: List[Tuple[Place, Any]]) -> No
         found.append(((*place, ("array", 0)), value._array))
     elif kind is types.ModuleType and value.__name__.partition(".")[0] in _PACKAGES:
         return
-    elif kind in (types.ModuleType, types.MethodType, functools.partial, dict):
+    elif kind in (types.ModuleType, types.MethodType, functools.partial, dict, Handle):
         _refuse()
     else:
         found.append((place, value))
 
 
 def _read(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Became:
-    first = mask_mod if score_mod is None else score_mod
-    if type(first) is Handle and (mask_mod is None or type(mask_mod) is Handle):
-        return first._read(score_mod, mask_mod)  # type: ignore[arg-type]
     tensors: List[Any] = []
     try:
         key = (
-            None if score_mod is None else _key(score_mod, tensors, 0),
-            None if mask_mod is None else _key(mask_mod, tensors, 0),
+            None if score_mod is None else _key_of("score_mod", score_mod, tensors),
+            None if mask_mod is None else _key_of("mask_mod", mask_mod, tensors),
+            _aliases(tensors),
         )
         known = _known.get(key)
     except _Unknowable:
@@ -205,11 +216,27 @@ def _read(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Became:
     return Became(known.traced, known.mods, tuple([tensors[place] for place in known.places]))
 
 
+def _key_of(name: str, mod: Mod, tensors: List[Any]) -> Any:
+    """What one of the two depends on."""
+    if type(mod) is not Handle:
+        return _key(mod, tensors, 0)
+    if mod.name != name:
+        raise TypeError(f"expects {name} to be one, but got {mod!r}")
+    tensors += mod.arrays
+    return Handle, mod.serial
+
+
+def _aliases(tensors: List[Any]) -> Tuple[int, ...]:
+    """Which tensors are one: of each the number of the first that it is."""
+    if len(tensors) < 2:
+        return ()
+    first: Dict[int, int] = {}
+    return tuple([first.setdefault(id(tensor), i) for i, tensor in enumerate(tensors)])
+
+
 def _trace(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> Became:
-    score_mod, mask_mod = (
-        mod.function if type(mod) is Handle else mod for mod in (score_mod, mask_mod)
-    )
-    traced = trace_mods(score_mod, mask_mod)
+    score, mask = (mod.frozen if type(mod) is Handle else mod for mod in (score_mod, mask_mod))
+    traced = trace_mods(score, mask)
     kinds = tuple(
         tuple(CaptureKind(x.dtype, x.rank, x.converted, x.is_backwards)) for x in traced.captures
     )
@@ -252,6 +279,8 @@ class _Names(NamedTuple):
     attributes: FrozenSet[str]
     #: Whether it stores or imports, so that it may not do the same again.
     has_effects: bool
+    #: What it hands on as it is, and not an attribute of it alone.
+    handed_on: FrozenSet[str]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -260,11 +289,19 @@ def _names_of(code: types.CodeType) -> _Names:
     read: Dict[str, None] = {}
     attributes = set()
     has_effects = False
+    handed_on = set()
+    last = None  # the name that was loaded just before
     for instruction in dis.get_instructions(code):
         name = instruction.opname
+        is_attribute = name.startswith("LOAD") and ("ATTR" in name or "METHOD" in name)
+        if last is not None and not is_attribute:
+            handed_on.add(last)
+        last = None
+        if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"):
+            last = str(instruction.argval)
         if name in ("LOAD_GLOBAL", "LOAD_NAME"):
             read[str(instruction.argval)] = None
-        elif name.startswith("LOAD") and ("ATTR" in name or "METHOD" in name):
+        elif is_attribute:
             attributes.add(str(instruction.argval))
             has_effects = has_effects or instruction.argval == "random"
         elif name.startswith(("STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "DELETE", "IMPORT", "YIELD")):
@@ -277,26 +314,27 @@ def _names_of(code: types.CodeType) -> _Names:
             read.update(dict.fromkeys(inner.globals))
             attributes |= inner.attributes
             has_effects = has_effects or inner.has_effects
-    return _Names(tuple(read), frozenset(attributes), has_effects)
+            handed_on |= inner.handed_on
+    return _Names(tuple(read), frozenset(attributes), has_effects, frozenset(handed_on))
 
 
 def _key(function: Any, tensors: List[Any], depth: int) -> Any:
     """What a function depends on; the tensors that it holds are added to ``tensors``."""
-    if type(function) is Handle:
-        return _key(function.function, tensors, depth + 1)
     if type(function) is not types.FunctionType:
         return _value_key(function, tensors, frozenset(), depth)
     code = function.__code__
     names = _names_of(code)
-    if names.has_effects or depth > _MAX_DEPTH:
+    if names.has_effects or depth > _MAX_DEPTH or function.__dict__.keys() - {"__wrapped__"}:
         _refuse()
     attributes = names.attributes
     parts: List[Any] = [code]
-    for cell in function.__closure__ or ():
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
         try:
             value = cell.cell_contents
         except ValueError:  # nothing is in it yet
             _refuse()
+        if type(value) is types.ModuleType and name in names.handed_on:
+            _expect_package(value)
         parts.append(_value_key(value, tensors, attributes, depth))
     if function.__defaults__:
         parts.append(_value_key(function.__defaults__, tensors, attributes, depth))
@@ -308,13 +346,25 @@ def _key(function: Any, tensors: List[Any], depth: int) -> Any:
             value = variables.get(name, _MISSING)
             if value is _MISSING:
                 value = getattr(builtins, name, None)
+            if type(value) is types.ModuleType and name in names.handed_on:
+                _expect_package(value)
             parts.append(_value_key(value, tensors, attributes, depth))
     return tuple(parts)
 
 
 def _is_of_package(value: Any) -> bool:
-    module = getattr(value, "__module__", None)
+    """Whether a function is of one; what it says of itself may be another's (functools.wraps)."""
+    if type(value) is types.FunctionType:
+        module = value.__globals__.get("__name__")
+    else:
+        module = getattr(value, "__module__", None)
     return type(module) is str and module.partition(".")[0] in _PACKAGES
+
+
+def _expect_package(module: types.ModuleType) -> None:
+    """Of another that is handed on, somebody else reads nobody knows what."""
+    if module.__name__.partition(".")[0] not in _PACKAGES:
+        _refuse()
 
 
 def _value_key(value: Any, tensors: List[Any], attributes: FrozenSet[str], depth: int) -> Any:
@@ -336,6 +386,9 @@ def _value_key(value: Any, tensors: List[Any], attributes: FrozenSet[str], depth
     if kind is types.ModuleType:
         return _module_key(value, tensors, attributes, depth)
     if kind is tuple or kind is list:
+        for item in value:
+            if type(item) is types.ModuleType:
+                _expect_package(item)
         items = [_value_key(item, tensors, attributes, depth + 1) for item in value]
         return (kind, *items)
     if kind is dict:
@@ -348,6 +401,8 @@ def _module_key(
     module: Any, tensors: List[Any], attributes: FrozenSet[str], depth: int
 ) -> Any:
     """Of packages of ours and PyTorch's itself; of others what code may read there."""
+    if "random" in module.__name__:
+        _refuse()
     if module.__name__.partition(".")[0] in _PACKAGES:
         return id(module)  # modules stay
     members = vars(module)
@@ -360,8 +415,8 @@ def _object_key(
     value: Any, tensors: List[Any], attributes: FrozenSet[str], depth: int
 ) -> Any:
     kind = type(value)
-    if kind is Handle:
-        return _key(value, tensors, depth + 1)
+    if kind is Handle:  # called by a function, which sees what it is now
+        return _key(value.function, tensors, depth + 1)
     if kind is functools.partial:
         held = value.func, value.args, value.keywords
         return (kind, _value_key(held, tensors, attributes, depth + 1))
@@ -380,7 +435,7 @@ def _object_key(
     if package == "numpy" and kind.__name__ == "ufunc":
         return id(value)
     if package == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return kind, repr(value)  # a number
+        return kind, value.dtype.str, value.tobytes()  # a number
     _refuse()
 
 

@@ -13,14 +13,14 @@ import functools
 import inspect
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 # scalars finds them by name:
 from flashcore import activations as _activations  # noqa: F401
 from flashcore import functions as _functions  # noqa: F401
 from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch, is_recorded
 
-__all__ = ["Regions", "TracedMods", "trace", "trace_mods"]
+__all__ = ["Frozen", "Regions", "TracedMods", "trace", "trace_mods"]
 
 Mod = Callable[..., Any]
 
@@ -68,6 +68,14 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Frozen:
+    """A function that was traced before: its program, whose loads name these captures."""
+
+    program: Program
+    captures: Tuple[Capture, ...]
+
+
+@dataclass(frozen=True)
 class TracedMods:
     """Both functions, and the tensors that they read."""
 
@@ -99,14 +107,22 @@ def trace(score_mod: Optional[Mod] = None, mask_mod: Optional[Mod] = None) -> st
     return str(trace_mods(score_mod, mask_mod).regions)
 
 
-def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
-    """Calls both functions with values that record."""
+def trace_mods(
+    score_mod: "Union[Mod, Frozen, None]", mask_mod: "Union[Mod, Frozen, None]"
+) -> TracedMods:
+    """Calls both functions with values that record, but for those that were traced before."""
     if score_mod is None and mask_mod is None:
         return _NO_MODS
     captures = Captures()
+    given = {"score_mod": score_mod, "mask_mod": mask_mod}
+    made = {
+        name: _thaw(mod, captures) for name, mod in given.items() if isinstance(mod, Frozen)
+    }
     with _torch_functions() as functions:
-        score = None if score_mod is None else _trace_one("score_mod", score_mod, captures)
-        mask = None if mask_mod is None else _trace_one("mask_mod", mask_mod, captures)
+        for name, mod in given.items():
+            if mod is not None and not isinstance(mod, Frozen):
+                made[name] = _trace_one(name, mod, captures)
+    score, mask = made.get("score_mod"), made.get("mask_mod")
     is_pure = not (captures.has_read_sizes or getattr(functions, "used_tensors", False))
     programs = [program for program in (score, mask) if program]
     loads = [op.detail for program in programs for op in program.ops if op.name == "load"]
@@ -124,6 +140,12 @@ def trace_mods(score_mod: Optional[Mod], mask_mod: Optional[Mod]) -> TracedMods:
 
 
 # Tracing --------------------------------------------------------------------
+
+
+def _thaw(mod: Frozen, captures: Captures) -> Program:
+    """The program with its captures among those of a call."""
+    numbers = {i: captures.number(capture.array) for i, capture in enumerate(mod.captures)}
+    return _renumber(mod.program, numbers)
 
 
 def _trace_one(name: str, mod: Mod, captures: Captures) -> Program:

@@ -129,7 +129,7 @@ def resolve(
 ) -> Tuple[Any, int]:
     """What to do for such arguments, again and again, and what it writes beside outputs."""
     given = name_all(options, beside)
-    expect_pairs(options, given, out)
+    expect_pairs(options, given, out_lse if out is None else out)
     prepare = Prepare(options, beside)
     if needs_copies(prepare, beside, q):
         return partial(_run_prepared, call, prepare), _WRITES_NOTHING

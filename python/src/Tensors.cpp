@@ -637,7 +637,8 @@ bool flashcore::python::overlap(const TensorView &a, const TensorView &b) {
 }
 
 uint64_t flashcore::python::getRowAlignment(const TensorView &view) {
-  constexpr uint64_t elementBytes = 2, most = 16;
+  constexpr uint64_t most = 16;
+  uint64_t elementBytes = std::max<uint64_t>(view.dtype.bits / 8, 1);
   if (view.rank == 0 || view.rank > maxRank)
     return most;
   uint64_t columns = static_cast<uint64_t>(view.sizes[view.rank - 1]);

@@ -99,8 +99,8 @@ int needsGradient(PyObject *object, const Producer &producer);
 /// heads, dim), do not. Also true where that is hard to tell.
 bool overlap(const TensorView &a, const TensorView &b);
 
-/// What a pointer to rows of 16-bit elements is a multiple of, in bytes, as
-/// kernels copy them (row_step in problem.py).
+/// What a pointer to rows is a multiple of, in bytes, as kernels copy them
+/// (row_step in problem.py): whole rows of as many elements as divide them all.
 uint64_t getRowAlignment(const TensorView &view);
 
 /// "float16", "int32"; "" for what DLPack has no name for.

@@ -72,6 +72,9 @@ def test_powers_by_values():
         numpy.testing.assert_allclose(compute(score_mod, values), expected, rtol=3e-5)
     text = flashcore.trace(lambda s, b, h, i, j: s * 2**h)
     assert "arith.shli" in text
+    # No shift goes backwards: slopes of ALiBi.
+    text = flashcore.trace(lambda s, b, h, i, j: s * 2 ** (-(h + 1)))
+    assert "math.exp2" in text and "shli" not in text
     for wrong in (lambda s, b, h, i, j: (-2) ** s, lambda s, b, h, i, j: 0**s):
         with pytest.raises(TypeError, match="expects a positive base of a power"):
             flashcore.trace(wrong)

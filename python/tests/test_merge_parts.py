@@ -223,3 +223,21 @@ def test_pytorch_traces_it():
     arguments = [stacked], [torch.stack(lses)], sinks
     options = {"stacked_outputs": True, "stacked_lses": True}
     torch.library.opcheck(torch.ops.flashcore.merge.default, arguments, options)
+
+
+def test_float32_rows_that_are_aligned_less_are_copied():
+    """Of 4 columns, which kernels move at once, after a call whose rows are aligned."""
+    from flashcore import merge_kernel
+
+    memory = np.zeros(2 * 1 * 2 * 5 * 4 + 2, "float32")
+    rng = np.random.default_rng(0)
+    lses = rng.standard_normal((2, 1, 2, 5)).astype("float32")
+    start = -(memory.ctypes.data // 4) % 4
+    for offset in (start, start + 2):
+        parts = memory[offset % 4 :][:80].reshape(2, 1, 2, 5, 4)
+        parts[:] = rng.standard_normal(parts.shape)
+        o, _ = flashcore.merge(parts, lses)
+        weights = np.exp(lses - np.log(np.exp(lses).sum(0)))[..., None]
+        np.testing.assert_allclose(o, (weights * parts).sum(0), atol=1e-5)
+        keys = merge_kernel._calls["bhsd", None].size
+    assert keys >= 2

@@ -94,6 +94,83 @@ def test_functions_are_looked_at_where_they_change():
     assert not torch.equal(results[0], results[1]) and not torch.equal(results[1], results[2])
 
 
+def doubled(s):
+    return s * 2
+
+
+def tripled(s):
+    return s * 3
+
+
+def test_functions_that_they_call_are_looked_at(monkeypatch):
+    """Which hold nothing that could be looked at in their place."""
+    q, k, v = make(queries=20, keys=48)
+
+    def by(function):
+        return lambda s, b, h, i, j: function(s)
+
+    def by_global(s, b, h, i, j):
+        return doubled(s)
+
+    def call(q, k, v, score_mod):
+        return flashcore.attention(q, k, v, score_mod=score_mod)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    for score_mod in (by(doubled), by(tripled), by_global):
+        assert torch.equal(compiled(q, k, v, score_mod), call(q, k, v, score_mod))
+    monkeypatch.setitem(globals(), "doubled", tripled)
+    assert torch.equal(compiled(q, k, v, by_global), call(q, k, v, by_global))
+
+
+def test_one_tensor_in_two_places():
+    q, k, v = make(queries=48, keys=48)
+    same = torch.arange(48, dtype=torch.int32) // 8
+
+    def of(first, second):
+        return lambda b, h, i, j: first[i] == second[j]
+
+    def call(q, k, v, mask_mod):
+        return flashcore.attention(q, k, v, mask_mod=mask_mod)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    for mask_mod in (of(same, same), of(same, (same + 1) % 6), of(same, same)):
+        assert torch.equal(compiled(q, k, v, mask_mod), call(q, k, v, mask_mod))
+
+
+def test_handles_of_any_function_are_compiled():
+    q, k, v = make(queries=20, keys=48)
+    model = Callable()
+    table = torch.arange(48, dtype=torch.int32) % 3
+    mask = flashcore.mask(model)
+    score = flashcore.score(lambda s, b, h, i, j: s + table[j])
+
+    def call(q, k, v):
+        return flashcore.attention(q, k, v, mask_mod=mask, score_mod=score)
+
+    expected = call(q, k, v)
+    model.width = 1
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, k, v), expected) and torch.equal(call(q, k, v), expected)
+    table += 1
+    assert torch.equal(compiled(q, k, v), call(q, k, v))
+
+
+def test_numbers_and_arrays_of_numpy_where_modes_watch():
+    import numpy
+    from torch.utils.flop_counter import FlopCounterMode
+
+    q, k, v = make(queries=20, keys=48)
+    table = flashcore.capture(numpy.arange(48, dtype="float32") / 48)
+    factor = flashcore.number(0.5)
+
+    def call():
+        return flashcore.attention(q, k, v, score_mod=lambda s, b, h, i, j: s * factor + table[j])
+
+    expected = call()
+    with FlopCounterMode(display=False):
+        assert torch.equal(call(), expected)
+
+
 def test_globals_are_looked_at(monkeypatch):
     import clause_calls
 

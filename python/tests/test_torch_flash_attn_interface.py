@@ -78,8 +78,23 @@ def test_chunks(chunk):
             q, k, v, cache_seqlens=used, causal=True, attention_chunk=chunk
         )
         assert_same_as(cached, out)
+    # Without causal=True a query sees its whole chunk.
+    i, j = torch.arange(20)[:, None] + 13, torch.arange(33)[None]
+    whole = torch.zeros(20, 33).masked_fill(i // chunk != j // chunk, -torch.inf).half()
+    both = fa3.flash_attn_func(q, k, v, attention_chunk=chunk)
+    assert_same_as(both, reference(q, k, v, bias=whole, layout="bshd"))
+    rows = fa3.flash_attn_varlen_func(q[0], k[0], v[0], ends_q, ends_k, attention_chunk=chunk)
+    assert_same_as(rows, both[0])
     with pytest.raises(ValueError, match="expects attention_chunk of at least 0, but got -1"):
         fa3.flash_attn_func(q, k, v, attention_chunk=-1)
+
+
+def test_chunks_have_one_kernel_for_all_lengths():
+    q, k, v = make(heads=HEADS, queries=1, keys=48, layout="bshd")
+    for count in (30, 31):
+        before = flashcore.kernels.statistics.compiled
+        fa3.flash_attn_with_kvcache(q, k, v, cache_seqlens=count, attention_chunk=16)
+    assert flashcore.kernels.statistics.compiled == before
 
 
 def draw_sequences(lengths_q, lengths_k, page_size=16):
@@ -167,6 +182,10 @@ def test_caches_in_one_piece_with_sequences_of_queries():
             layout="bshd",
         )  # fmt: skip
         assert_same_as(out[rows], wanted[0])
+    with pytest.raises(ValueError, match="expects k_cache and v_cache of 2 entries or more"):
+        fa3.flash_attn_with_kvcache(q, *(x[:1] for x in caches), cu_seqlens_q=ends)
+    with pytest.raises(ValueError, match="expects cache_batch_idx of .2,.*one a batch entry"):
+        fa3.flash_attn_with_kvcache(q, *caches, cu_seqlens_q=ends, cache_batch_idx=i32(0))
     whole = fa3.flash_attn_with_kvcache(q, *caches, cache_seqlens=40, cu_seqlens_q=ends)
     every = fa3.flash_attn_with_kvcache(q, *caches, cache_seqlens=i32(40, 40), cu_seqlens_q=ends)
     assert torch.equal(whole, every)

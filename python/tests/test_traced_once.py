@@ -217,8 +217,7 @@ def test_handles(traces):
     mask, score = flashcore.mask(model.mask), flashcore.score(lambda s, b, h, i, j: s * 2)
     assert len(traces) == 2
     first = mods.read_mods(score, mask)
-    assert mods.read_mods(score, mask) is not None and len(traces) == 3
-    assert mods.read_mods(score, mask)[0] is first[0]
+    assert mods.read_mods(score, mask)[0] is first[0] and len(traces) == 3
     model.width = 4  # which nobody asks for
     assert text_of(mask) == text_of(near(3)) and "mask_mod" in repr(mask)
     q, k, v = draw_qkv(queries=20)
@@ -330,3 +329,91 @@ def test_numbers_that_are_data(traces):
 def test_what_are_no_numbers(value, error, message):
     with pytest.raises(error, match=message):
         flashcore.number(value)
+
+
+def test_one_tensor_in_two_places_is_another_kernel(traces):
+    """As of a mask of documents for attention to oneself and to others."""
+    q, k, v = draw_qkv(queries=48, keys=48)
+
+    def call(first, second):
+        one, other = flashcore.capture(first), flashcore.capture(second)
+        return flashcore.attention(q, k, v, mask_mod=lambda b, h, i, j: one[i] == other[j])
+
+    same = numpy.arange(48, dtype="int32") // 8
+    others = (same + 1) % 6
+    results = [call(same, same), call(same, others), call(same, same)]
+    assert (results[0] == results[2]).all() and not (results[0] == results[1]).all()
+
+
+def helper(s):
+    return s * helper.scale
+
+
+helper.scale = 2.0
+
+
+def scaled_by(module, s):
+    return s * module.width
+
+
+def test_state_that_no_key_has(traces, monkeypatch):
+    """Attributes of functions, modules that are handed on, and what functools.wraps says."""
+    first = text_of(None, lambda s, b, h, i, j: helper(s))
+    monkeypatch.setattr(helper, "scale", 3.0)
+    assert text_of(None, lambda s, b, h, i, j: helper(s)) != first
+
+    def handed(s, b, h, i, j):
+        return scaled_by(SETTINGS, s)
+
+    first = text_of(None, handed)
+    monkeypatch.setattr(SETTINGS, "width", 7)
+    assert text_of(None, handed) != first
+
+    @functools.wraps(numpy.linalg.norm)
+    def wrapped(x):
+        return x * WIDTH
+
+    first = text_of(None, lambda s, b, h, i, j: wrapped(s))
+    monkeypatch.setitem(globals(), "WIDTH", 11)
+    assert text_of(None, lambda s, b, h, i, j: wrapped(s)) != first
+
+
+def test_random_numbers_are_drawn_anew(traces):
+    import numpy.random as generator
+
+    texts = {text_of(None, lambda s, b, h, i, j: s * generator.rand()) for _ in range(3)}
+    assert len(texts) == 3
+
+
+def test_arrays_of_one_number(traces):
+    def times(x):
+        return lambda s, b, h, i, j: s * float(x)
+
+    values = (0.001234567891, 0.001234569)
+    texts = [text_of(None, times(numpy.array(value))) for value in values]
+    assert texts[0] != texts[1]
+
+
+def test_handles_do_not_change(traces, monkeypatch):
+    """Beside others, too, which are traced later."""
+    mask = flashcore.mask(global_width)
+    monkeypatch.setitem(globals(), "WIDTH", 40)
+    alone = mods.read_mods(None, mask)[0][0]
+    beside = mods.read_mods(lambda s, b, h, i, j: s * 2, mask)[0][0]
+    with_handle = mods.read_mods(flashcore.score(lambda s, b, h, i, j: s * 2), mask)[0][0]
+    assert "arith.constant 3 :" in alone[0] and beside == with_handle and alone[0] in beside
+    table = numpy.arange(48, dtype="int32")
+    read = flashcore.capture(table)
+    reading = flashcore.mask(lambda b, h, i, j: read[j] > 3)
+    _, (capture,) = mods.read_mods(lambda s, b, h, i, j: s + read[j], reading)
+    assert capture is table
+
+
+def test_handles_keep_no_others(traces):
+    score = flashcore.score(lambda s, b, h, i, j: s * 2)
+    mask = flashcore.mask(near(4))
+    mods.read_mods(score, mask)
+    alive = weakref.ref(mask)
+    del mask
+    gc.collect()
+    assert alive() is None

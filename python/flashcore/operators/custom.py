@@ -26,7 +26,7 @@ from flashcore.options import (
 from flashcore.problem import schedule_of
 from flashcore.resolve import call_for
 
-__all__ = ["appends", "attention", "attention_with", "constant_options", "expect_traceable"]
+__all__ = ["appends", "as_tensors", "attention", "attention_with", "constant_options", "expect_traceable"]
 
 _OPTIONS = (
     "str? causal=None, int? window_left=None, int? window_right=None, float? softcap=None, "
@@ -208,6 +208,16 @@ def attention_with(
 
 #: Of the tensors beside the others, that whose rows are written to k.
 _APPENDED = tuple(CLAUSES).index(NEW_ROWS[0])
+
+
+def as_tensors(beside: Sequence[Any], q: torch.Tensor) -> Tuple[Any, ...]:
+    """Arrays of NumPy that functions read as tensors where q lies: operators have no others."""
+    return tuple(
+        [
+            x if x is None or isinstance(x, torch.Tensor) else torch.as_tensor(x, device=q.device)
+            for x in beside
+        ]
+    )
 
 
 def appends(beside: Sequence[Optional[torch.Tensor]]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional, Tuple
 
 import torch
 
-from flashcore.mods import Handle, places_of, read_mods
+from flashcore.mods import Handle, handle_of, places_of, read_mods
 from flashcore.mods import reads_by_key as _reads_by_key
 from flashcore.operators.fallback import note
 from flashcore.options import Mods
@@ -23,16 +23,18 @@ __all__ = ["read", "reads_by_key", "untraced"]
 def read(score_mod: Any, mask_mod: Any) -> "Optional[Tuple[Mods, Tuple[Any, ...]]]":
     """What :func:`flashcore.mods.read_mods` returns; None for functions of which torch.compile
     cannot tell when they change."""
-    functions = (_function_of(score_mod), _function_of(mask_mod))
     if not torch.compiler.is_dynamo_compiling():
         return read_mods(score_mod, mask_mod)
+    functions = (score_mod, mask_mod)
     for function in functions:
-        if function is not None and type(function) is not types.FunctionType:
+        if function is None or isinstance(function, Handle):
+            continue
+        if type(function) is not types.FunctionType:
             return None
         # torch.compile breaks its graph here for one that is made in it, of which it has no
         # constant; the call is a graph of its own then.
-        function is None or "__name__" in function.__globals__
-    known = _constants(*functions)
+        "__name__" in function.__globals__
+    known = _constants(*_named(score_mod), *_named(mask_mod))
     if known is None:
         return None
     mods, seen, captured = known
@@ -41,31 +43,36 @@ def read(score_mod: Any, mask_mod: Any) -> "Optional[Tuple[Mods, Tuple[Any, ...]
     return mods, tuple([_value_at(functions, place) for place in captured])
 
 
+def _named(mod: Any) -> Tuple[Any, Optional[str]]:
+    """A function, or the number of a handle: what torch.compile has constants of."""
+    return (None, mod.serial) if isinstance(mod, Handle) else (mod, None)
+
+
+def _mod_of(function: Any, serial: Optional[str]) -> Any:
+    return function if serial is None else handle_of(serial)
+
+
 def reads_by_key(mask_mod: Any) -> bool:
     """:func:`flashcore.mods.reads_by_key` as a constant of the graph; ``read`` guards it."""
     if not torch.compiler.is_dynamo_compiling():
         return _reads_by_key(mask_mod)
-    is_read: bool = _constant_reads_by_key(_function_of(mask_mod))
+    is_read: bool = _constant_reads_by_key(*_named(mask_mod))
     return is_read
 
 
-def _function_of(mod: Any) -> Any:
-    return mod.function if isinstance(mod, Handle) else mod
-
-
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
-def _constants(score_mod: Any, mask_mod: Any) -> Any:
+def _constants(
+    score: Any, score_serial: Optional[str], mask: Any, mask_serial: Optional[str]
+) -> Any:
     """What the functions are to a kernel; where what they hold is, and what they read."""
-    found = places_of(score_mod, mask_mod)
-    if found is None:
-        return None
-    mods = read_mods(score_mod, mask_mod)[0]
-    return mods, found.seen, found.captured
+    mods = _mod_of(score, score_serial), _mod_of(mask, mask_serial)
+    found = places_of(*mods)
+    return None if found is None else (read_mods(*mods)[0], found.seen, found.captured)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
-def _constant_reads_by_key(mask_mod: Any) -> bool:
-    return _reads_by_key(mask_mod)
+def _constant_reads_by_key(mask: Any, serial: Optional[str]) -> bool:
+    return _reads_by_key(_mod_of(mask, serial))
 
 
 def _value_at(functions: Tuple[Any, Any], place: Tuple[Any, ...]) -> Any:
@@ -78,6 +85,8 @@ def _value_at(functions: Tuple[Any, Any], place: Tuple[Any, ...]) -> Any:
             value = value.__globals__[name]
         elif kind == "item":
             value = value[name]
+        elif kind == "handle":
+            value = value.arrays[name]
         else:
             value = value._array
     return value
