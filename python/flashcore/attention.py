@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 # Again: that which replaced __init__.py does not ask.
 from flashcore import distribution as _distribution
@@ -11,7 +11,7 @@ from flashcore import _core
 from flashcore.errors import GradientError
 from flashcore.kinds import read
 from flashcore.options import Mods, Options, Window, has_few_queries, make_options
-from flashcore.problem import invariant_schedule
+from flashcore.problem import schedule_with
 
 __all__ = ["attention"]
 
@@ -262,14 +262,17 @@ _OF_CLAUSES = (
 
 def _for_operators(options: Tuple[Any, ...], beside: Tuple[Any, ...]) -> Any:
     """What an operator takes; None for a call with more than these have."""
-    *others, few, block_size, mods = options[len(_OF_OPERATORS) :]
-    batch_invariant, scores, *_ = others
+    _, scores, _, _, few, block_size, mods = options[len(_OF_OPERATORS) :]
     has_more = any(array is not None for array in beside) or block_size or mods
     if has_more or scores is not None or few is not None:
         return None
+    return _with_schedule(options)
+
+
+def _with_schedule(options: Tuple[Any, ...]) -> Dict[str, Any]:
+    """The options that operators have, and batch_invariant as their schedule."""
     known = dict(zip(_OF_OPERATORS, options))
-    if batch_invariant is not False and read("batch_invariant", batch_invariant):
-        known["schedule"] = invariant_schedule(known["schedule"])
+    known["schedule"] = schedule_with(known["schedule"], options[len(_OF_OPERATORS)])
     return known
 
 
@@ -312,16 +315,8 @@ def _traced(
             gradients.refuse("flashcore.attention")
         checked = custom.constant_options(options)
         return _by_formula(checked, beside, score_mod, mask_mod, q, k, v, bias)
-    known = dict(zip(_OF_OPERATORS, options))
-    batch_invariant, *more = options[len(_OF_OPERATORS) :]
-    if batch_invariant is not False and read("batch_invariant", batch_invariant):
-        known["schedule"] = invariant_schedule(known["schedule"])
-    known.update(zip(_OF_CLAUSES, more))
-    return custom.attention_with(q, k, v, bias, beside, **known)
-
-
-def _scores_of(options: Options) -> Tuple[str, ...]:
-    return ("scores",) if options.scores else ()
+    more = dict(zip(_OF_CLAUSES, options[len(_OF_OPERATORS) + 1 :]))
+    return custom.attention_with(q, k, v, bias, beside, **_with_schedule(options), **more)
 
 
 def _with_gradients(
@@ -362,7 +357,8 @@ def _by_formula(
 
     given = name_all(checked, beside)
     if not formula.takes(checked, score_mod, mask_mod, given):
-        gradients.refuse("flashcore.attention", f"it has {', '.join([*given, *_scores_of(checked)])}")
+        names = [*given, *(("scores",) if checked.scores else ())]
+        gradients.refuse("flashcore.attention", f"it has {', '.join(names)}")
 
     def attend(options: Options, q: Any, k: Any, v: Any) -> Any:
         return call_for(options).run(q, k, v, None, None, None, beside)

@@ -169,6 +169,12 @@ def word_of(block_size: Tuple[int, int], lists: Sequence[Any]) -> str:
     return f"{block_size[0]}x{block_size[1]}:{axes}"
 
 
+def size_of_word(word: str) -> Tuple[int, int]:
+    """Queries and keys of a block, of such a word."""
+    queries, keys = (int(text) for text in word.partition(":")[0].split("x"))
+    return queries, keys
+
+
 def blocks_of(rows: int, each: int) -> int:
     """The fewest that a list has of rows: one, where there are none."""
     return max(-(-rows // each), 1)

@@ -289,6 +289,7 @@ def flash_attn_with_kvcache(
     """
     _refuse(q, qv=qv, cu_seqlens_k_new=cu_seqlens_k_new, rotary_seqlens=rotary_seqlens)
     table = _one_of("page_table", page_table, "block_table", block_table)
+    caches = Caches(k_cache, v_cache, cache_batch_idx, table)
     sink_logits = _sinks(sinks, s_aux)
     if attention_chunk and cache_leftpad is not None:
         raise UnsupportedError(
@@ -299,12 +300,12 @@ def flash_attn_with_kvcache(
         new = 0 if k is None else k.shape[1]
 
         def offset() -> Any:
-            most = Caches(k_cache, v_cache, cache_batch_idx, table).rows
-            return (most if cache_seqlens is None else cache_seqlens) + (new - q.shape[1])
+            count = caches.rows if cache_seqlens is None else cache_seqlens
+            return count + (new - q.shape[1])
 
         result: Result = attend_to_cache(
-            q, Caches(k_cache, v_cache, cache_batch_idx, table), k, v, rotary_cos, rotary_sin,
-            cache_seqlens, cache_leftpad, softmax_scale, causal, window_size, softcap,
+            q, caches, k, v, rotary_cos, rotary_sin, cache_seqlens,
+            cache_leftpad, softmax_scale, causal, window_size, softcap,
             rotary_interleaved, alibi_slopes, return_softmax_lse,
             mask_mod=_chunk_mod(attention_chunk, causal, q, offset), sinks=sink_logits,
             out=out,
@@ -313,20 +314,20 @@ def flash_attn_with_kvcache(
     given = {"k": k, "v": v, "rotary_cos": rotary_cos, "cache_leftpad": cache_leftpad}
     _refuse(q, "with cu_seqlens_q", **given)
     batch = cu_seqlens_q.shape[0] - 1
-    caches = in_pages(Caches(k_cache, v_cache, cache_batch_idx, table), batch)
-    if caches is None:
+    paged = in_pages(caches, batch)
+    if paged is None:
         raise UnsupportedError(
             "expects caches of entries that are whole pages with cu_seqlens_q, but got "
             f"k_cache of {tuple(k_cache.shape)} with strides {k_cache.stride()}: pass a page_table"
         )
     used = cache_seqlens
     if used is None or isinstance(used, int):
-        count = caches.rows if used is None else read("cache_seqlens", used)
+        count = paged.rows if used is None else read("cache_seqlens", used)
         used = torch.full((batch,), count, dtype=torch.int32, device=q.device)
     return flash_attn_varlen_func(
-        q, caches.k, caches.v, cu_seqlens_q, None, max_seqlen_q, None, None, used, softmax_scale,
+        q, paged.k, paged.v, cu_seqlens_q, None, max_seqlen_q, None, None, used, softmax_scale,
         causal, window_size=window_size, attention_chunk=attention_chunk, softcap=softcap,
-        page_table=caches.table, alibi_slopes=alibi_slopes, sinks=sink_logits, out=out,
+        page_table=paged.table, alibi_slopes=alibi_slopes, sinks=sink_logits, out=out,
         return_softmax_lse=return_softmax_lse,
     )  # fmt: skip
 

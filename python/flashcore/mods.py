@@ -184,7 +184,7 @@ def _find_places(value: Any, place: Place, found: List[Tuple[Place, Any]]) -> No
         if value._indices or not hasattr(value._array, "requires_grad"):
             _refuse()
         found.append(((*place, ("array", 0)), value._array))
-    elif kind is types.ModuleType and value.__name__.partition(".")[0] in _PACKAGES:
+    elif kind is types.ModuleType and _is_package(value.__name__):
         return
     elif kind in (types.ModuleType, types.MethodType, functools.partial, dict, Handle):
         _refuse()
@@ -358,12 +358,17 @@ def _is_of_package(value: Any) -> bool:
         module = value.__globals__.get("__name__")
     else:
         module = getattr(value, "__module__", None)
-    return type(module) is str and module.partition(".")[0] in _PACKAGES
+    return type(module) is str and _is_package(module)
+
+
+def _is_package(name: str) -> bool:
+    """Whether a module is one of such a package, or in it."""
+    return name.partition(".")[0] in _PACKAGES
 
 
 def _expect_package(module: types.ModuleType) -> None:
     """Of another that is handed on, somebody else reads nobody knows what."""
-    if module.__name__.partition(".")[0] not in _PACKAGES:
+    if not _is_package(module.__name__):
         _refuse()
 
 
@@ -403,7 +408,7 @@ def _module_key(
     """Of packages of ours and PyTorch's itself; of others what code may read there."""
     if "random" in module.__name__:
         _refuse()
-    if module.__name__.partition(".")[0] in _PACKAGES:
+    if _is_package(module.__name__):
         return id(module)  # modules stay
     members = vars(module)
     read = sorted(attributes.intersection(members))

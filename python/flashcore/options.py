@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
 from flashcore.kinds import CHOICE, describe, expect_one_of, read
-from flashcore.problem import FEW_QUERIES, Schedule, invariant_schedule, schedule_of
+from flashcore.problem import FEW_QUERIES, Schedule, schedule_of, schedule_with
 
 __all__ = [
     "DEVICES", "LAYOUTS", "STAGES", "CaptureKind", "Mods", "Options", "Window", "has_few_queries", "is_positive",
@@ -107,8 +107,6 @@ def make_options(
     mods: of score_mod and mask_mod.
     """
     left, right = read_window(window)
-    if batch_invariant is not False and read("batch_invariant", batch_invariant):
-        schedule = invariant_schedule(schedule)
     regions, captures = mods or ((), ())
     return Options(
         read_causal(causal),
@@ -118,7 +116,7 @@ def make_options(
         read_positive("scale", scale),
         read("lse", lse),
         expect_one_of("layout", layout, LAYOUTS),
-        schedule_of(schedule),
+        schedule_of(schedule_with(schedule, batch_invariant)),
         expect_one_of("device", device, DEVICES),
         read("static", static),
         scores=expect_one_of("scores", scores, (None, *STAGES)),

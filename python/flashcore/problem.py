@@ -14,6 +14,7 @@ from flashcore.kinds import NUMBER, describe, is_array, read
 
 __all__ = [
     "Merge", "Problem", "Schedule", "invariant_schedule", "module_of", "row_step", "schedule_of",
+    "schedule_with",
 ]  # fmt: skip
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
@@ -64,6 +65,12 @@ def _name_of(option: Any) -> str:
 def _choice_of(option: str, value: Any) -> str:
     word = value if isinstance(value, str) else read(f"{option} of schedule", value, NUMBER)
     return str(word)
+
+
+def schedule_with(options: Any, batch_invariant: Any) -> Any:
+    """A schedule as it was given, with what ``batch_invariant`` stands for if that is true."""
+    is_invariant = batch_invariant is not False and read("batch_invariant", batch_invariant)
+    return invariant_schedule(options) if is_invariant else options
 
 
 def invariant_schedule(options: object) -> Schedule:

@@ -26,7 +26,7 @@ from flashcore.tensors import (
     read_tensor, reorder, strides_of,
 )  # fmt: skip
 
-__all__ = ["call_for", "resolve"]
+__all__ = ["call_for", "join_results", "resolve"]
 
 #: Of q, k, v, bias, out, stream and the tuple of tensors beside these.
 Run = Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
@@ -372,7 +372,7 @@ def _run_empty(
             library.copy(lse, sinks.reshape(1, -1, 1))
     if options.scores:  # of no element
         scores = library.full(q, _score_sizes(arguments), 0.0, "float32")
-    return _deliver(library, out, _results(options, o, lse, scores))
+    return _deliver(library, out, join_results(o, lse if options.lse else None, scores))
 
 
 def _deliver(library: Library, out: Any, result: Any) -> Any:
@@ -697,10 +697,10 @@ def _make_launch(
     )
 
 
-def _results(options: Options, o: Any, lse: Any, scores: Any) -> Any:
-    """What a call returns."""
-    wanted = (o, *((lse,) if options.lse else ()), *((scores,) if options.scores else ()))
-    return wanted if len(wanted) > 1 else o
+def join_results(o: Any, lse: Any, scores: Any) -> Any:
+    """What a call returns, of results that are None where nobody asked for them."""
+    wanted = [result for result in (o, lse, scores) if result is not None]
+    return tuple(wanted) if len(wanted) > 1 else o
 
 
 def _expect_rising(given: Dict[str, Any]) -> None:
@@ -758,6 +758,6 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
             loaded.bundle.compute_reference(specs, pointers, os.cpu_count() or 1)
         else:
             plan.run_on_host(pointers)
-        return _results(options, o, lse, scores)
+        return join_results(o, lse if options.lse else None, scores)
 
     return run

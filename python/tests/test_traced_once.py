@@ -3,6 +3,7 @@
 import functools
 import gc
 import math
+import random
 import types
 import weakref
 
@@ -345,11 +346,15 @@ def test_one_tensor_in_two_places_is_another_kernel(traces):
     assert (results[0] == results[2]).all() and not (results[0] == results[1]).all()
 
 
+def holder():
+    """Whose attribute others read."""
+
+
+holder.scale = 2.0
+
+
 def helper(s):
-    return s * helper.scale
-
-
-helper.scale = 2.0
+    return s * holder.scale
 
 
 def scaled_by(module, s):
@@ -359,7 +364,7 @@ def scaled_by(module, s):
 def test_state_that_no_key_has(traces, monkeypatch):
     """Attributes of functions, modules that are handed on, and what functools.wraps says."""
     first = text_of(None, lambda s, b, h, i, j: helper(s))
-    monkeypatch.setattr(helper, "scale", 3.0)
+    monkeypatch.setattr(holder, "scale", 3.0)
     assert text_of(None, lambda s, b, h, i, j: helper(s)) != first
 
     def handed(s, b, h, i, j):
@@ -417,3 +422,74 @@ def test_handles_keep_no_others(traces):
     del mask
     gc.collect()
     assert alive() is None
+
+
+class Numbers:
+    """Functions drawn at random, and changes of what they read."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        kinds = ("int32", "int32", "float32", "int64")
+        self.tables = [numpy.arange(8, dtype=kind) + i for i, kind in enumerate(kinds)]
+        self.captures = [flashcore.capture(table) for table in self.tables]
+        self.settings = types.ModuleType("drawn")
+        self.listed = [1, 2]
+        self.scale(2.0)
+        self.settings.width = 3
+
+    def scale(self, number):
+        holder.scale = number
+
+    def value(self):
+        return self.random.choice([0, 1, 3, 3.0, 0.0, -0.0, True, numpy.float32(0.1), (1, 2.0)])
+
+    def change(self):
+        choice = self.random.randrange(4)
+        if choice == 0:
+            self.settings.width = self.random.choice([3, 4, 3.0])
+        elif choice == 1:
+            self.listed[:] = self.random.choice([[1, 2], [2, 1], [3], []])
+        elif choice == 2:
+            self.scale(self.random.choice([2.0, 3.0]))
+        else:
+            self.captures.append(flashcore.capture(self.random.choice(self.tables)))
+
+    def function(self, depth=0):
+        x, settings, listed = self.value(), self.settings, self.listed
+        one, other = (self.random.choice(self.captures) for _ in range(2))
+        inner = self.function(depth + 1) if depth < 2 else helper
+        return self.random.choice(
+            [
+                lambda s: s * x if not isinstance(x, tuple) else s + sum(x),
+                lambda s: s + one[s.to("int32")] - other[s.to("int32")],
+                lambda s: inner(s) + settings.width,
+                lambda s: s + sum(listed),
+                lambda s, more=x: inner(s) if more else s,
+                functools.partial(lambda y, s: inner(s) * (y is x), x),
+                inner,
+            ]
+        )
+
+    def mod(self):
+        function = self.function()
+        return lambda s, b, h, i, j: function(s)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_known_is_what_a_trace_would_be(seed, monkeypatch):
+    """Of functions that hold the same or something else, in any order of changes."""
+    from flashcore.regions import trace_mods
+
+    monkeypatch.setattr(mods, "_known", {})
+    monkeypatch.setattr(holder, "scale", 2.0)
+    drawn = Numbers(seed)
+    made = [drawn.mod() for _ in range(12)]
+    for _ in range(60):
+        if drawn.random.random() < 0.4:
+            drawn.change()
+            made[drawn.random.randrange(12)] = drawn.mod()
+        mod = drawn.random.choice(made)
+        (words, _), arrays = mods.read_mods(mod, None)
+        traced = trace_mods(mod, None)
+        assert words == traced.regions.words()
+        assert [id(x) for x in arrays] == [id(x.array) for x in traced.captures]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from flashcore import _core, kernels
+from flashcore.blocks import size_of_word
 from flashcore.clauses import CLAUSES, NEW_ROWS, read_clause
 from flashcore.cli import inputs
 from flashcore.cli.command import UsageError, number, print_json
@@ -180,18 +181,13 @@ def _make_call(
         scores=problem.scores,
         dropout_p=problem.dropout or 0.0,
         rotary_interleaved=(problem.rotary or "").endswith(":interleaved"),
-        block_size=_block_size(problem.blocks),
+        block_size=problem.blocks and size_of_word(problem.blocks),
         mods=mods,
     )
     beside = tuple(arrays.beside.get(name) for name in CLAUSES)
     beside += tuple(arrays.beside[f"capture{i}"] for i in range(len(mods[1])))
     call = call_for(made)
     return lambda: call.run(arrays.q, arrays.k, arrays.v, arrays.bias, None, None, beside)
-
-
-def _block_size(word: Optional[str]) -> Optional[Tuple[int, ...]]:
-    """Of "128x128:11"."""
-    return None if word is None else tuple(map(int, word.partition(":")[0].split("x")))
 
 
 def _call_first(call: Callable[[], Any], problem: Problem) -> Outcome:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from flashcore import arrays
-from flashcore.blocks import LISTS
+from flashcore.blocks import LISTS, blocks_of, size_of_word
 from flashcore.clauses import ANGLES, CLAUSES
 from flashcore.cli.command import UsageError
 from flashcore.problem import Problem
@@ -155,13 +155,12 @@ class _Clauses:
 
     def _add_lists(self, beside: Dict[str, Any], word: str) -> None:
         """Of a mask of half of the blocks, and the first of each row."""
-        sizes, _, axes = word.partition(":")
-        queries, keys = (int(size) for size in sizes.split("x"))
+        (queries, keys), axes = size_of_word(word), word.partition(":")[2]
         outer = [
             1 if axis == "1" else count or 0
             for axis, count in zip(axes, (self.problem.batch, self.problem.heads_q))
         ]
-        rows, columns = -(-(self.problem.seqlen_q or 0) // queries), -(-self.keys // keys)
+        rows, columns = blocks_of(self.problem.seqlen_q or 0, queries), blocks_of(self.keys, keys)
         counts: List[Any] = []
         indices: List[Any] = []
         for _ in range(outer[0] * outer[1] * rows):

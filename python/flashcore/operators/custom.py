@@ -24,7 +24,7 @@ from flashcore.options import (
     without_gradients,
 )  # fmt: skip
 from flashcore.problem import schedule_of
-from flashcore.resolve import call_for
+from flashcore.resolve import call_for, join_results
 
 __all__ = ["appends", "as_tensors", "attention", "attention_with", "constant_options", "expect_traceable"]
 
@@ -202,8 +202,7 @@ def attention_with(
         block_size=None if block_size is None else list(read_block_size(block_size)),
         regions=list(regions), captures=[_text_of(kind) for kind in kinds],
     )  # fmt: skip
-    wanted = (o, *((of_lse,) if lse else ()), *((of_scores,) if scores else ()))
-    return wanted if len(wanted) > 1 else o
+    return join_results(o, of_lse if lse else None, of_scores if scores else None)
 
 
 #: Of the tensors beside the others, that whose rows are written to k.
@@ -341,28 +340,30 @@ def _lse_shape(q: torch.Tensor, layout: str) -> Tuple[int, int, int]:
 @lru_cache(maxsize=1024)
 def _call(
     lse: bool,
-    causal: Optional[str],
-    window_left: Optional[int],
-    window_right: Optional[int],
-    softcap: Optional[float],
-    scale: Optional[float],
-    layout: str,
-    schedule: str,
-    device: Optional[str],
-    static: bool,
+    causal: Optional[str] = None,
+    window_left: Optional[int] = None,
+    window_right: Optional[int] = None,
+    softcap: Optional[float] = None,
+    scale: Optional[float] = None,
+    layout: str = "bhsd",
+    schedule: str = "",
+    device: Optional[str] = None,
+    static: bool = False,
+    scores: Optional[str] = None,
+    dropout_p: float = 0.0,
+    rotary_interleaved: bool = False,
+    has_few_queries: Optional[bool] = None,
+    block_size: Optional[Tuple[int, ...]] = None,
+    regions: Tuple[str, ...] = (),
+    captures: Tuple[str, ...] = (),
 ) -> Any:
     pairs = [word.partition("=")[::2] for word in schedule.split()]
+    kinds = tuple(_kind_of(text) for text in captures)
     options = make_options(
-        causal or False,
-        (window_left, window_right),
-        softcap,
-        scale,
-        lse,
-        layout,
-        pairs or None,
-        device,
-        static,
-    )
+        causal or False, (window_left, window_right), softcap, scale, lse, layout, pairs or None,
+        device, static, False, scores, dropout_p, rotary_interleaved, has_few_queries, block_size,
+        (regions, kinds),
+    )  # fmt: skip
     return call_for(without_gradients(options))
 
 
@@ -402,36 +403,6 @@ def _attention_lse(
     return o, lse
 
 
-@lru_cache(maxsize=1024)
-def _call_with(
-    lse: bool,
-    causal: Optional[str],
-    window_left: Optional[int],
-    window_right: Optional[int],
-    softcap: Optional[float],
-    scale: Optional[float],
-    layout: str,
-    schedule: str,
-    device: Optional[str],
-    static: bool,
-    scores: Optional[str],
-    dropout_p: float,
-    rotary_interleaved: bool,
-    has_few_queries: Optional[bool],
-    block_size: Optional[Tuple[int, ...]],
-    regions: Tuple[str, ...],
-    captures: Tuple[str, ...],
-) -> Any:
-    pairs = [word.partition("=")[::2] for word in schedule.split()]
-    kinds = tuple(_kind_of(text) for text in captures)
-    options = make_options(
-        causal or False, (window_left, window_right), softcap, scale, lse, layout, pairs or None,
-        device, static, False, scores, dropout_p, rotary_interleaved, has_few_queries, block_size,
-        (regions, kinds),
-    )  # fmt: skip
-    return call_for(without_gradients(options))
-
-
 def _run_with(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -448,11 +419,10 @@ def _run_with(
     block_size: Optional[Sequence[int]] = None,
     **options: Any,
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    given = {**_DEFAULTS, **options}
-    call = _call_with(
+    call = _call(
         lse, layout=layout, scores=scores,
         block_size=None if block_size is None else tuple(block_size), regions=tuple(regions),
-        captures=tuple(captures), **given,
+        captures=tuple(captures), **options,
     )  # fmt: skip
     expected = _new_o(q, v, layout, memory)
     if scores is None:
@@ -463,14 +433,6 @@ def _run_with(
     if o.stride() != expected.stride():
         o = expected.copy_(o)
     return o, others[0] if lse else _no_result(q), others[-1]
-
-
-#: Of options that an operator may be called without.
-_DEFAULTS = {
-    "causal": None, "window_left": None, "window_right": None, "softcap": None, "scale": None,
-    "schedule": "", "device": None, "static": False, "dropout_p": 0.0,
-    "rotary_interleaved": False, "has_few_queries": None,
-}  # fmt: skip
 
 
 def _no_result(q: torch.Tensor) -> torch.Tensor:
