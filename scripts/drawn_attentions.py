@@ -547,13 +547,16 @@ class Generator:
                                     region=self.region() if self.chance(25) else "none")
         if self.chance(20) and drawn.layout in ("dense", "dynamic"):
             runs = tuple(dataclasses.replace(run, layout="bhsd") for run in drawn.runs)
-            drawn = dataclasses.replace(drawn, page=2 ** self.rng.randint(0, 8), bias=None, runs=runs,
+            drawn = dataclasses.replace(drawn, page=self.page_size(), bias=None, runs=runs,
                                         lengths="both" if drawn.lengths == "ends" else drawn.lengths)
         if drawn.lengths in ("none", "used"):
             return drawn
         # Sequences lie in a batch of one, without a bias.
         runs = tuple(dataclasses.replace(run, sizes=(1, *run.sizes[1:])) for run in drawn.runs)
         return dataclasses.replace(drawn, shape=(1, *drawn.shape[1:]), runs=runs, bias=None)
+
+    def page_size(self):
+        return self.rng.choice([2 ** self.rng.randint(0, 8), 16 * self.rng.randint(1, 34), self.rng.randint(1, 100)])
 
     def add_scores(self, drawn):
         """Probabilities are made of the log-sum-exp."""

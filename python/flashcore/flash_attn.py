@@ -190,9 +190,9 @@ def flash_attn_varlen_func(
     alibi_slopes: float32 (heads_q,) or (batch, heads_q). Nothing is made of it in
         memory.
     block_table: int32 (batch, blocks of each): k and v are then (num_blocks, page_size,
-        heads_kv, head_dim), with a page_size that is a power of two, and entry (b, p)
-        names the block that holds keys p * page_size and on of sequence b. Of
-        cu_seqlens_k only the differences count.
+        heads_kv, head_dim), of any page_size, and entry (b, p) names the block that
+        holds keys p * page_size and on of sequence b. Of cu_seqlens_k only the
+        differences count.
     The others are those of flash_attn_func; masks and ALiBi are of each sequence.
 
     Returns out: (total_q, heads_q, head_dim), whose rows behind the last sequence are
@@ -425,7 +425,7 @@ def flash_attn_with_kvcache(
     cache_leftpad: int32 (batch), how many keys at the beginning of each entry are not
         seen. They must be finite: they are masked, not skipped.
     block_table: int32 (batch, blocks of each), the block that holds keys p * page_size
-        and on of each entry. page_size is any power of two; each has a kernel.
+        and on of each entry. Each page_size has a kernel.
     causal: the last query sees the last key that is there, a new one among them.
     rotary_interleaved: pairs of rotary embeddings are columns 0 and 1, 2 and 3, and so
         on (GPT-J); False: 0 and rotary_dim / 2, and so on (GPT-NeoX).

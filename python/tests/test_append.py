@@ -125,7 +125,7 @@ def test_every_schedule_appends(options, monkeypatch):
     np.testing.assert_allclose(o, o_expected, atol=2e-3)
 
 
-@pytest.mark.parametrize("page_size", [1, 8, 16])
+@pytest.mark.parametrize("page_size", [1, 8, 12, 16])
 def test_rows_go_to_pages(page_size):
     q, k, v, k_new, v_new = draw(6, 3, 9)
     k_expected, v_expected, o_expected = expect(q, k, v, k_new, v_new)

@@ -67,8 +67,6 @@ TEST(PagesTest, refusesSizesOfPagesThatAreNone) {
             dims + ".page_size' to be an integer of at least 1, but got null");
   EXPECT_EQ(refusalAfter([](json &dims) { dims["page_size"] = 0; }),
             dims + ".page_size' to be an integer of at least 1, but got 0");
-  EXPECT_EQ(refusalAfter([](json &dims) { dims["page_size"] = 48; }),
-            dims + ".page_size' to be a power of two, but got 48");
   EXPECT_EQ(
       refusalAfter([](json &dims) { dims["pages_per_sequence"] = 0; }),
       dims + ".pages_per_sequence' to be an integer of at least 1, but got 0");

@@ -15,6 +15,15 @@
 // RUN: flashcore-run %s --device=emulator --seed=8 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=9 -- --no-cubin --chip=sm_90a --product=warpgroup --key-splits=3 --block-n=96 | FileCheck %s
 // RUN: flashcore-run %s --device=emulator --seed=8 -- --no-cubin --invariance=batch --split-keys=128 | FileCheck %s
+// Pages of which no number is a tile.
+// RUN: sed 's/x16x64xf16>/x48x64xf16>/; s/3x44xi32/3x15xi32/g' %s > %t.48.mlir
+// RUN: flashcore-run %t.48.mlir --device=emulator --seed=9 -- --no-cubin | FileCheck %s
+// RUN: flashcore-run %t.48.mlir --device=emulator --seed=10 -- --no-cubin --key-warps=2 --num-warps=2 --block-m=16 --block-n=32 | FileCheck %s
+// RUN: flashcore-run %t.48.mlir --device=emulator --seed=11 -- --no-cubin --chip=sm_90a --product=warpgroup | FileCheck %s
+// RUN: flashcore-run %t.48.mlir --device=emulator --seed=12 -- --no-cubin --chip=sm_75 | FileCheck %s
+// RUN: sed 's/x16x64xf16>/x21x64xf16>/; s/3x44xi32/3x33xi32/g' %s > %t.21.mlir
+// RUN: flashcore-run %t.21.mlir --device=emulator --seed=13 -- --no-cubin --key-splits=3 | FileCheck %s
+// RUN: flashcore-run %t.21.mlir --device=emulator --seed=14 -- --no-cubin --chip=sm_90a | FileCheck %s
 // CHECK: PASS
 
 !q = memref<3x8x5x64xf16>

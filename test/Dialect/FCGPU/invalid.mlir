@@ -1037,10 +1037,10 @@ func.func @staging_of_a_write(%tile: vector<64x64xf16>, %target: memref<64x64xf1
 
 // -----
 
-func.func @pages_of_24_rows(%pool: memref<?x1x24x64xf16>, %table: memref<1x?xi32>, %rows: index) {
-  // expected-error @below {{'fcgpu.view_pages' op expects a pool (pages, heads, rows, columns) with a power of two of rows, but got 'memref<?x1x24x64xf16>'}}
+func.func @pages_of_unknown_rows(%pool: memref<?x1x?x64xf16>, %table: memref<1x?xi32>, %rows: index) {
+  // expected-error @below {{'fcgpu.view_pages' op expects a pool (pages, heads, rows, columns) with a static number of rows, but got 'memref<?x1x?x64xf16>'}}
   %k = fcgpu.view_pages %pool by %table rows(%rows) step(16)
-      : memref<?x1x24x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
+      : memref<?x1x?x64xf16>, memref<1x?xi32> -> memref<1x1x?x64xf16, #fcgpu.pages>
   return
 }
 

@@ -56,10 +56,10 @@ func.func @lengths(%n: !row, %u: memref<3xi32>, %k: !k, %v: !k) {
 // -----
 
 !row = memref<2x4x3x64xf16>
-!k = memref<9x4x24x64xf16>
+!k = memref<9x4x0x64xf16>
 
 func.func @page(%n: !row, %u: memref<2xi32>, %t: memref<2x4xi32>, %k: !k, %v: !k) {
-  // expected-error @below {{expects a static page_size that is a power of two, but got 24}}
+  // expected-error @below {{expects a static page_size of at least 1, but got 0}}
   flashcore.append ins(%n, %n : !row, !row) seqused_k(%u : memref<2xi32>) page_table(%t : memref<2x4xi32>) outs(%k, %v : !k, !k)
   return
 }

@@ -453,10 +453,9 @@ void ViewPagesOp::build(OpBuilder &builder, OperationState &state, Value pool,
 LogicalResult ViewPagesOp::verify() {
   auto pool = cast<MemRefType>(getPool().getType());
   auto table = cast<MemRefType>(getTable().getType());
-  if (pool.getRank() != 4 || pool.isDynamicDim(2) ||
-      !llvm::isPowerOf2_64(pool.getDimSize(2)))
+  if (pool.getRank() != 4 || pool.isDynamicDim(2) || pool.getDimSize(2) == 0)
     return emitOpError("expects a pool (pages, heads, rows, columns) with a "
-                       "power of two of rows, but got ")
+                       "static number of rows, but got ")
            << pool;
   if (table.getRank() != 2 || table.getDimSize(0) != 1 ||
       !table.getElementType().isSignlessInteger(32))

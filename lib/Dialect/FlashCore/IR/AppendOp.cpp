@@ -76,9 +76,8 @@ static LogicalResult verifySizes(AppendOp op) {
       return failure();
   int64_t pageSize = op.getKeyType().getDimSize(2);
   if (op.getPageTable() &&
-      (ShapedType::isDynamic(pageSize) || !llvm::isPowerOf2_64(pageSize)))
-    return op.emitOpError("expects a static page_size that is a power of two, "
-                          "but got ")
+      (ShapedType::isDynamic(pageSize) || pageSize <= 0))
+    return op.emitOpError("expects a static page_size of at least 1, but got ")
            << extent(pageSize);
   if (op.getRotaryCos()) {
     int64_t positions = shapeOf(op.getRotaryCos())[0],

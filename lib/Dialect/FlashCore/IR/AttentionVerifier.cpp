@@ -218,9 +218,9 @@ LogicalResult AttentionOp::verifyVarlen() {
   if (!getPageTable())
     return success();
   int64_t pageSize = getKeyType().getDimSize(Seqlen);
-  if (ShapedType::isDynamic(pageSize) || !llvm::isPowerOf2_64(pageSize))
-    return emitOpError("expects pages of a static power of two of keys, but "
-                       "got ")
+  if (ShapedType::isDynamic(pageSize) || pageSize <= 0)
+    return emitOpError("expects pages of a static number of keys, at least 1, "
+                       "but got ")
            << extent(pageSize);
   if (cast<ShapedType>(getPageTable().getType()).getDimSize(1) == 0)
     return emitOpError("expects a page_table with a page of each entry or "

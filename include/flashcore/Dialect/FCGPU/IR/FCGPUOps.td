@@ -60,7 +60,7 @@ def FCGPU_ViewPagesOp : FCGPU_Op<"view_pages", [Pure]> {
   let description = [{
     `pool` is (pages, heads, rows of a page, columns) and `table` is (1, pages of
     the matrix), of i32. Row r of the result is row r mod n of page
-    table[0, r / n], with n rows of a page, a power of two; it has `rows` rows,
+    table[0, r / n], with n rows of a page, a static number; it has `rows` rows,
     and the table is not asked for those behind them. `fcgpu.copy` is what reads
     the result, in tiles that begin at multiples of `step` rows, or behind all.
 

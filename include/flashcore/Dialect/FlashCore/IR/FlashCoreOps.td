@@ -179,7 +179,7 @@ def FlashCore_AttentionOp : FlashCore_Op<"attention", [
            length, or with page_table and seqused_k instead
       C9   seqused_k is (batch), with cu_seqlens (sequences); page_table is
            (batch, pages of each entry), with cu_seqlens (sequences, pages of
-           each); page_size is static and a power of two
+           each); page_size is static and positive
       C10  a memref is strided, forwards; query, key, value, output, scores,
            k_new, v_new, rotary_cos and rotary_sin have innermost stride 1; an
            operand spans, with its static sizes, strides and offset, less than
@@ -476,7 +476,7 @@ def FlashCore_AppendOp : FlashCore_Op<"append", [
       A1  k_new and v_new are (batch, heads_kv, seqlen_new, dim), key and value
           (batch, heads_kv, seqlen_k, dim) or, with page_table, (pages, heads_kv,
           page_size, dim), all of one type, f16 or bf16; dims are static and
-          positive, page_size is a power of two, and other sizes agree
+          positive, as page_size is, and other sizes agree
       A2  seqused_k is (batch) and page_table (batch, pages_per_sequence), of i32
       A3  rotary_cos and rotary_sin are (positions, rotary_dim / 2) of k_new's
           type and come together, with a `style`; rotary_dim / 2 is static and
