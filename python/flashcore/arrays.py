@@ -12,6 +12,7 @@ from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Se
 
 from flashcore import _core
 from flashcore.errors import UnsupportedError
+from flashcore.operands import ENDS
 
 __all__ = [
     "Library", "dense", "device_kind", "error_of_view", "is_tensor", "library_of", "run_on_stream",
@@ -93,10 +94,6 @@ class Library:
         """A contiguous copy, of another type."""
         raise _cannot(array, f"converted to {dtype}")
 
-    def as_int32(self, array: Any) -> Any:
-        """The memory of a contiguous array of int64, as words."""
-        raise _cannot(array, "rng")
-
     def beside(self, array: Any, other: Any) -> Any:
         """The array, or a copy of it on the device of ``other``."""
         return array
@@ -161,9 +158,6 @@ class Torch(Library):
 
     def convert(self, array: Any, dtype: str) -> Any:
         return array.to(getattr(self.torch, dtype), memory_format=self.torch.contiguous_format)
-
-    def as_int32(self, array: Any) -> Any:
-        return array.view(self.torch.int32)
 
     def beside(self, array: Any, other: Any) -> Any:
         return array.to(other.device) if isinstance(other, self.torch.Tensor) else array
@@ -232,9 +226,6 @@ class NumPyLike(Library):
 
     def convert(self, array: Any, dtype: str) -> Any:
         return array.astype(self._dtype(dtype), order="C")
-
-    def as_int32(self, array: Any) -> Any:
-        return array.view(self._dtype("int32"))
 
     def copy(self, target: Any, source: Any) -> None:
         target[...] = source
@@ -479,7 +470,7 @@ TRAITS = (
     Trait(
         _of_torch(lambda x: x.is_nested),
         "a nested tensor",
-        "pass its values with cu_seqlens_q and cu_seqlens_k, or {x}.to_padded_tensor(0.0)",
+        f"pass its values with {' and '.join(ENDS)}, or {{x}}.to_padded_tensor(0.0)",
     ),
     Trait(
         _of_torch(lambda x: x.is_quantized), "a quantized tensor", "pass {x}.dequantize().half()"

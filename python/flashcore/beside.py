@@ -10,9 +10,9 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from flashcore import _core, clauses
 from flashcore.arrays import CPU, CUDA_HOST, Library, library_of, wrap_on_host
-from flashcore.blocks import LISTS, complete, word_of
-from flashcore.clauses import CLAUSES
+from flashcore.blocks import complete, word_of
 from flashcore.errors import UnsupportedError
+from flashcore.operands import CLAUSES, ENDS, LISTS, PAGES, SEED
 from flashcore.options import CaptureKind, Options
 from flashcore.tensors import Tensor
 
@@ -36,9 +36,9 @@ def name_all(options: Options, beside: Optional[Tuple[Any, ...]]) -> Dict[str, A
 def expect_pairs(options: Options, given: Mapping[str, Any], out: Any) -> None:
     """Says which arguments and options do not go together, or not without another."""
     clauses.expect_pairs(tuple(name for name in given if name in CLAUSES))
-    if options.dropout is not None and "rng" not in given:
+    if options.dropout is not None and SEED not in given:
         raise ValueError(
-            "expects rng, seed and offset of int64 (2,), with dropout_p "
+            f"expects {SEED}, seed and offset of int64 (2,), with dropout_p "
             f"{options.dropout:g}, but got None"
         )
     if options.scores:
@@ -49,7 +49,7 @@ def expect_pairs(options: Options, given: Mapping[str, Any], out: Any) -> None:
 
 def _expect_rectangle(given: Mapping[str, Any], out: Any) -> None:
     """Of scores that are returned."""
-    for name in ("cu_seqlens_q", "page_table"):
+    for name in (ENDS[0], PAGES):
         if name in given:
             raise UnsupportedError(
                 f"expects no scores with {name}, but got both: call it for each sequence, or "
@@ -63,7 +63,7 @@ def _expect_rectangle(given: Mapping[str, Any], out: Any) -> None:
 
 def _expect_no_blocks_with(options: Options, given: Mapping[str, Any]) -> None:
     """What kernels do not combine with lists of blocks."""
-    for name in ("cu_seqlens_q", "page_table", "scores"):
+    for name in (ENDS[0], PAGES, "scores"):
         if name in given or (name == "scores" and options.scores):
             raise UnsupportedError(
                 f"expects no block_mask with {name}, but got both: leave block_mask out, which "

@@ -11,9 +11,6 @@ from flashcore.options import read_block_size
 
 __all__ = ["BlockLists", "block_lists", "read_lists"]
 
-#: The clauses of the lists, in their order.
-LISTS = tuple(argument for argument, *_, axes, _ in _core.operands() if "query_blocks" in axes)
-
 
 class BlockLists(NamedTuple):
     """Which blocks of queries and keys meet, as a BlockMask of FlexAttention has them.

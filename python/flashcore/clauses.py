@@ -7,60 +7,16 @@ in the tuple of ``_core.Call.run`` in front of these.
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 from flashcore import _core
 from flashcore.arrays import contiguous_strides, dense
-from flashcore.blocks import LISTS
+from flashcore.operands import ANGLES, CLAUSES, ENDS, LENGTHS, LISTS, NEW_ROWS, PAGES, SEED
 from flashcore.problem import Problem, row_step
 from flashcore.tensors import Tensor, read_tensor
 
-__all__ = [
-    "CLAUSES", "check", "check_appended", "expect_pairs", "prepare", "read_clause", "words_of",
-]  # fmt: skip
+__all__ = ["check", "check_appended", "expect_pairs", "prepare", "read_clause", "words_of"]
 
-
-class Clause(NamedTuple):
-    #: What the runtime calls the tensor.
-    tensor: str
-    word: str
-    #: Of an array; empty for those of the type of q.
-    dtype: str
-    #: The sizes, as the runtime calls them.
-    axes: Tuple[str, ...]
-
-    @property
-    def rank(self) -> int:
-        return len(self.axes)
-
-
-_TYPES = {"F32": "float32", "I32": "int32", "Half": ""}
-
-
-def _read_clauses() -> Dict[str, Clause]:
-    """Of the compiler's table of operands."""
-    rows = (row for row in _core.operands() if row[5] == "Input" and row[2] not in ("ins", "bias"))
-    return {
-        argument: Clause(
-            tensor, word, _TYPES[elements], tuple(axes.replace("|1", "").split(", "))
-        )
-        for argument, tensor, word, elements, axes, _ in rows
-    }
-
-
-#: What stands beside q, k, v and bias, by the names of arguments, in the order of the clauses.
-CLAUSES: Dict[str, Clause] = _read_clauses()
-
-
-
-def _of_word(word: str) -> Tuple[str, ...]:
-    return tuple(name for name, clause in CLAUSES.items() if clause.word == word)
-
-
-#: Rows that are laid out as those of k and v are, and what turns them. They are of the
-#: type of q.
-NEW_ROWS = _of_word("append")
-ANGLES = _of_word("rotary")
 
 #: What the table says of two of them: (kind, argument, argument, hint).
 _RELATIONS = tuple(row for row in _core.relations() if row[1] in CLAUSES and row[2] in CLAUSES)
@@ -92,25 +48,25 @@ def expect_pairs(names: Tuple[str, ...]) -> None:
 
 
 def _expect_sequences(names: Tuple[str, ...]) -> None:
-    has_q, has_k = "cu_seqlens_q" in names, "cu_seqlens_k" in names
-    if "page_table" in names:
+    of_q, of_k = ENDS
+    has_q, has_k = of_q in names, of_k in names
+    if PAGES in names:
         if has_k:
             raise ValueError(
-                "expects no cu_seqlens_k with page_table, but got one: pass how many keys each "
-                "sequence has as seqused_k"
+                f"expects no {of_k} with {PAGES}, but got one: pass how many keys each sequence "
+                f"has as {LENGTHS}"
             )
-        if has_q and "seqused_k" not in names:
+        if has_q and LENGTHS not in names:
             raise ValueError(
-                "expects seqused_k with page_table and cu_seqlens_q, but got None: it says how "
-                "many keys each sequence has"
+                f"expects {LENGTHS} with {PAGES} and {of_q}, but got None: it says how many keys "
+                "each sequence has"
             )
         return
     if has_q != has_k:
-        given, missing = ("cu_seqlens_q", "cu_seqlens_k") if has_q else (
-            "cu_seqlens_k", "cu_seqlens_q")  # fmt: skip
+        given, missing = ENDS if has_q else ENDS[::-1]
         raise ValueError(
-            f"expects cu_seqlens_q and cu_seqlens_k together, but got {given} alone: pass "
-            f"{missing} too, or seqused_k for the keys of each batch entry"
+            f"expects {of_q} and {of_k} together, but got {given} alone: pass {missing} too, or "
+            f"{LENGTHS} for the keys of each batch entry"
         )
 
 
@@ -118,7 +74,7 @@ def prepare(name: str, array: Any) -> Any:
     """An argument as kernels read it, copied where its elements lie apart."""
     view = _core.view(array, None, name)
     clause = CLAUSES[name]
-    if name == "rng":
+    if name == SEED:
         _expect_words(view)
     elif name in (*NEW_ROWS, *ANGLES):
         return _prepare_rows(name, array, view)
@@ -139,7 +95,7 @@ def read_clause(name: str, array: Any, layout: str) -> Tensor:
         return read_tensor(tensor, array, layout, None)
     view = _core.view(array, None, name)
     sizes, strides, dtype = view.shape, view.strides, view.dtype
-    if name == "rng":  # seed and offset, as four words in their memory
+    if name == SEED:  # as four words in their memory
         sizes, strides, dtype = (2 * sizes[0],), (1,), CLAUSES[name].dtype
     return Tensor(tensor, dtype, sizes, strides, view.device, True, view.read_only)
 
@@ -161,7 +117,7 @@ def _prepare_rows(name: str, array: Any, view: Any) -> Any:
 def _expect_words(view: "_core.View") -> None:
     if view.dtype != "int64" or view.shape != (2,):
         raise ValueError(
-            f"expects rng of int64 (2,), seed and offset, but got {view.dtype} {view.shape}"
+            f"expects {SEED} of int64 (2,), seed and offset, but got {view.dtype} {view.shape}"
         )
 
 
@@ -172,13 +128,14 @@ def check(tensors: Sequence[Tensor], batch: int, heads_q: int, bias: Optional[Te
     """Sizes against those of q, and what does not go together."""
     sizes = {tensor.name: tensor.sizes for tensor in tensors if tensor.name in _ARGUMENTS}
     count, unit = batch, "a batch entry"
-    if "cu_seqlens_q" in sizes:
-        (entries,) = sizes["cu_seqlens_q"]
-        _check_sequences(entries, sizes.get("cu_seqlens_k", (entries,))[0], batch, bias)
+    of_q, of_k = (CLAUSES[name].tensor for name in ENDS)
+    if of_q in sizes:
+        (entries,) = sizes[of_q]
+        _check_sequences(entries, sizes.get(of_k, (entries,))[0], batch, bias)
         count, unit = entries - 1, "a sequence"
-    if "page_table" in sizes and bias is not None:
+    if CLAUSES[PAGES].tensor in sizes and bias is not None:
         raise ValueError(
-            "expects no bias with page_table, but got one: score_mod adds to scores, and counts "
+            f"expects no bias with {PAGES}, but got one: score_mod adds to scores, and counts "
             "keys as the table orders them"
         )
     wanted = {"heads_q": (heads_q, "a head of q"), "entries": (count, unit)}
@@ -220,7 +177,7 @@ def check_appended(tensors: Sequence[Tensor], q: Tensor, k: Tensor, v: Tensor) -
                 f"but got {tensor.sizes}"
             )
     if rows and 0 in q.sizes[:3]:
-        raise ValueError(f"expects a query or more with k_new, but got q of {q.sizes}")
+        raise ValueError(f"expects a query or more with {NEW_ROWS[0]}, but got q of {q.sizes}")
     if ANGLES[0] in new:
         cos, sin = (new[name].sizes for name in ANGLES)
         _check_angles(cos, sin, q.sizes[3])
@@ -231,7 +188,7 @@ def _check_angles(
 ) -> None:
     if cos != sin or cos[0] < 1 or not 1 <= cos[1] <= head_dim // 2:
         raise ValueError(
-            "expects rotary_cos and rotary_sin of (positions, rotary_dim / 2), both of one size, "
+            f"expects {' and '.join(ANGLES)} of (positions, rotary_dim / 2), both of one size, "
             f"with a position or more and a rotary_dim of 2 to {head_dim}, the head_dim, but got "
             f"{cos} and {sin}"
         )
@@ -240,16 +197,16 @@ def _check_angles(
 def _check_sequences(of_q: int, of_k: int, batch: int, bias: Optional[Tensor]) -> None:
     if of_q != of_k or of_q < 1:
         raise ValueError(
-            "expects cu_seqlens_q and cu_seqlens_k of as many entries, one more than there are "
-            f"sequences, but got {of_q} and {of_k}"
+            f"expects {' and '.join(ENDS)} of as many entries, one more than there are sequences, "
+            f"but got {of_q} and {of_k}"
         )
     if batch != 1:
         raise ValueError(
-            f"expects q of batch 1 with cu_seqlens_q, but got {batch}: sequences lie back to back "
+            f"expects q of batch 1 with {ENDS[0]}, but got {batch}: sequences lie back to back "
             "on the axis of seqlen"
         )
     if bias is not None:
         raise ValueError(
-            "expects no bias with cu_seqlens_q, but got one: score_mod adds to the scores of a "
+            f"expects no bias with {ENDS[0]}, but got one: score_mod adds to the scores of a "
             "sequence, and knows which one it is"
         )

@@ -11,6 +11,7 @@ from flashcore.arrays import (
     name_of_device,
 )  # fmt: skip
 from flashcore.errors import Error, UnsupportedError, not_loaded
+from flashcore.operands import CLAUSES, SINKS
 from flashcore.problem import Merge, row_step
 
 __all__ = ["parts_of", "run"]
@@ -97,10 +98,10 @@ def _check(
         )
     if sinks is not None and (sinks.dtype, sinks.shape) != ("float32", (sizes.heads_q,)):
         raise ValueError(
-            f"expects sinks of float32 ({sizes.heads_q},), one a head, but got {sinks.dtype} "
+            f"expects {SINKS} of float32 ({sizes.heads_q},), one a head, but got {sinks.dtype} "
             f"{sinks.shape}"
         )
-    for name, other in (("lses", lses), ("sinks", sinks)):
+    for name, other in zip(_BESIDE, (lses, sinks)):
         if other is not None and other.device != outputs.device:
             raise ValueError(
                 f"expects {name} where the outputs are, on {name_of_device(outputs.device)}, but "
@@ -131,7 +132,7 @@ def _plan(
     target: "_core.Device", of_o: Tuple[str, Sizes], specs: Specs, is_capturing: bool
 ) -> "_core.Plan":
     """A call with these sizes and strides."""
-    has_sinks = any(name == "sink_logits" for name, *_ in specs)
+    has_sinks = any(name == _SINK_LOGITS for name, *_ in specs)
     problem = Merge(of_o[1][-1], SHORT[of_o[0]], has_sinks)
     if is_capturing and not kernels.is_loaded(target, problem, ()):
         raise Error(not_loaded("flashcore.merge"))
@@ -158,9 +159,10 @@ def run(
 #: By layout and device.
 _calls: Dict[Tuple[str, Optional[str]], "_core.Call"] = {}
 #: The tensors that _core.Call takes beside the first.
-_BESIDE = ("lses", "sinks")
+_BESIDE = ("lses", SINKS)
+_SINK_LOGITS = CLAUSES[SINKS].tensor
 #: Which of its tensors are those of a plan: outputs are where an attention has q.
-_SOURCES = {"outputs": 0, "o": 4, "lse": 5, "lses": 7, "sink_logits": 8}
+_SOURCES = {"outputs": 0, "o": 4, "lse": 5, "lses": 7, _SINK_LOGITS: 8}
 
 
 def _resolve(
@@ -226,7 +228,7 @@ def _specs(
 ) -> Specs:
     """The tensors of a plan, in the kernel's order of axes."""
     dtype, o_shape = of_o
-    outputs, lses, sinks = views
+    outputs, lses, logits = views
     assert outputs is not None and lses is not None
     strides = contiguous_strides(o_shape)
     specs: List[Tuple[str, int, bool, Sizes, Sizes]] = [
@@ -236,8 +238,8 @@ def _specs(
         ),
         ("lses", 4, False, lses.shape, lses.strides),
     ]  # fmt: skip
-    if sinks is not None:
-        specs.append(("sink_logits", 4, False, sinks.shape, sinks.strides))
+    if logits is not None:
+        specs.append((_SINK_LOGITS, 4, False, logits.shape, logits.strides))
     specs.append(
         ("o", _BYTES[dtype], True, _reorder(o_shape, layout), _reorder(strides, layout))
     )

@@ -17,8 +17,9 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Set,
 from flashcore import _core, arrays, clauses, foreign, kernels
 from flashcore.arrays import CPU, CUDA, CUDA_HOST, SHORT, Library, device_kind, name_of_device
 from flashcore.beside import Prepare, expect_pairs, name_all, needs_copies, read_all
-from flashcore.blocks import LISTS, blocks_of, check_blocks, word_of
+from flashcore.blocks import blocks_of, check_blocks, word_of
 from flashcore.errors import Error, not_loaded
+from flashcore.operands import ANGLES, CLAUSES, ENDS, LISTS, NEW_ROWS, PAGES, SINKS
 from flashcore.options import Options
 from flashcore.problem import INVARIANT, Problem, Schedule, abridge
 from flashcore.tensors import (
@@ -39,7 +40,7 @@ _CAPTURED_BYTES = {"float32": 4, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
 _FIXED = ("q", "k", "v", "bias", "o", "lse", "scores")
 #: What a call writes beside its outputs, in numbers of _core.
 _WRITES_NOTHING, _WRITES_CACHES, _WRITES_PAGES = range(3)
-#: Of k and v with page_table.
+#: Of k and v in pages.
 _PAGE_AXES = {
     "bhsd": "(pages, heads, page_size, head_dim)",
     "bshd": "(pages, page_size, heads, head_dim)",
@@ -69,25 +70,35 @@ class Arguments:
     def o_sizes(self) -> Sizes:
         return (*self.q.sizes[:3], self.v.sizes[3])
 
+    def of_clause(self, name: str) -> Optional[Tensor]:
+        """The tensor of an argument, if it is given."""
+        wanted = CLAUSES[name].tensor
+        return next((tensor for tensor in self.captured if tensor.name == wanted), None)
+
     @property
-    def page_table(self) -> Optional[Tensor]:
-        return next((tensor for tensor in self.captured if tensor.name == "page_table"), None)
+    def has_pages(self) -> bool:
+        return self.of_clause(PAGES) is not None
 
     @property
     def appends(self) -> bool:
         """Whether the call writes rows of k and v."""
-        return any(tensor.name == "k_new" for tensor in self.captured)
+        return self.of_clause(NEW_ROWS[0]) is not None
 
     @property
     def rotary_dim(self) -> Optional[int]:
-        cos = next((tensor for tensor in self.captured if tensor.name == "rotary_cos"), None)
-        return None if cos is None else 2 * cos.sizes[1]
+        angles = self.of_clause(ANGLES[0])
+        return None if angles is None else 2 * angles.sizes[1]
 
     @property
     def seqlen_k(self) -> int:
         """The most keys that a batch entry may have."""
-        table, size = self.page_table, self.k.sizes[2]
+        table, size = self.of_clause(PAGES), self.k.sizes[2]
         return table.sizes[1] * size if table else size
+
+    @property
+    def list_sizes(self) -> Sizes:
+        """Of what names the blocks, (batch, heads, blocks of queries, blocks of keys)."""
+        return max((t.sizes for t in map(self.of_clause, LISTS) if t), key=len)
 
     def named(self) -> List[Tensor]:
         every = (self.q, self.k, self.v, self.bias, *self.captured, self.o, self.lse)
@@ -99,7 +110,7 @@ _calls_of_options: Dict[Options, "_core.Call"] = {}
 #: A program with more sets of options starts over.
 _MAX_CALLS = 1024
 #: Arguments of clauses, in the order of the tuple that _core.Call takes.
-_NAMES = tuple(clauses.CLAUSES)
+_NAMES = tuple(CLAUSES)
 
 
 def call_for(options: Options) -> "_core.Call":
@@ -134,7 +145,7 @@ def resolve(
     if needs_copies(prepare, beside, q):
         return partial(_run_prepared, call, prepare), _WRITES_NOTHING
     library = arrays.library_of(q)
-    if library is not None and library.autocasts(q, k, v) and "k_new" not in given:
+    if library is not None and library.autocasts(q, k, v) and NEW_ROWS[0] not in given:
         return partial(_run_autocast, library, call), _WRITES_NOTHING
     arguments = Arguments(
         read_tensor("q", q, options.layout, stream),
@@ -145,7 +156,7 @@ def resolve(
         None if out_lse is None else _read_lse(out_lse, stream),
         library is not None and library.has_permuted_outputs,
         read_all(given, options.layout),
-        clauses.words_of(tuple(name for name in given if name in clauses.CLAUSES)),
+        clauses.words_of(tuple(name for name in given if name in CLAUSES)),
         options.block_size and word_of(options.block_size, [given[name] for name in LISTS]),
     )
     _check(arguments, options)
@@ -155,7 +166,7 @@ def resolve(
 def _writes(arguments: Arguments) -> int:
     if not arguments.appends:
         return _WRITES_NOTHING
-    return _WRITES_PAGES if arguments.page_table else _WRITES_CACHES
+    return _WRITES_PAGES if arguments.has_pages else _WRITES_CACHES
 
 
 def _action(
@@ -249,9 +260,8 @@ def _check(arguments: Arguments, options: Options) -> None:
     clauses.check(arguments.captured, batch, heads_q, arguments.bias)
     clauses.check_appended(arguments.captured, arguments.q, arguments.k, arguments.v)
     if options.block_size:
-        indices = next(t for t in arguments.captured if t.name == "block_indices")
         rows = arguments.q.sizes[2], arguments.k.sizes[2]
-        check_blocks(indices.sizes, options.block_size, batch, heads_q, *rows)
+        check_blocks(arguments.list_sizes, options.block_size, batch, heads_q, *rows)
     _check_outputs(arguments, options)
 
 
@@ -272,7 +282,7 @@ def _refuse_type(dtype: str) -> NoReturn:
 
 def _check_sizes(arguments: Arguments, layout: str) -> None:
     (batch, heads_q, _, dim), k, v = arguments.q.sizes, arguments.k.sizes, arguments.v.sizes
-    axes = (_PAGE_AXES if arguments.page_table else AXES)[layout]
+    axes = (_PAGE_AXES if arguments.has_pages else AXES)[layout]
 
     def expect(tensor: str, what: str, wanted: int, got: int) -> None:
         if wanted != got:
@@ -281,7 +291,7 @@ def _check_sizes(arguments: Arguments, layout: str) -> None:
                 f"{axes} with layout={layout!r}"
             )
 
-    if arguments.page_table:
+    if arguments.has_pages:
         expect("v", "pages", k[0], v[0])
         expect("v", "page_size", k[2], v[2])
         _check_page_size(k[2], layout)
@@ -300,10 +310,10 @@ def _check_sizes(arguments: Arguments, layout: str) -> None:
 
 
 def _check_page_size(size: int, layout: str) -> None:
-    if size < 1 or size & (size - 1):
+    if size < 1:
         raise ValueError(
-            f"expects a page_size of k and v that is a power of two, but got {size}; with "
-            f"page_table axes are {_PAGE_AXES[layout]} with layout={layout!r}"
+            f"expects a page_size of k and v of at least 1, but got {size}; with "
+            f"{PAGES} axes are {_PAGE_AXES[layout]} with layout={layout!r}"
         )
 
 
@@ -367,9 +377,9 @@ def _run_empty(
     lse = scores = None
     if options.needs_lse:
         lse = library.full(q, sizes[:3], float("-inf"), "float32")
-        sinks = name_all(options, beside).get("sinks")
-        if sinks is not None:  # all that such rows sum up
-            library.copy(lse, sinks.reshape(1, -1, 1))
+        sink = name_all(options, beside).get(SINKS)
+        if sink is not None:  # all that such rows sum up
+            library.copy(lse, sink.reshape(1, -1, 1))
     if options.scores:  # of no element
         scores = library.full(q, _score_sizes(arguments), 0.0, "float32")
     return _deliver(library, out, join_results(o, lse if options.lse else None, scores))
@@ -566,9 +576,9 @@ def _problem(
 def _further_sizes(arguments: Arguments, options: Options) -> "Tuple[Tuple[str, int | str], ...]":
     """``Problem.sizes``."""
     sizes: "List[Tuple[str, int | str]]" = []
-    if arguments.page_table:
+    if arguments.has_pages:
         sizes.append(("page_size", arguments.k.sizes[2]))
-    ends = next((t for t in arguments.captured if t.name == "cu_seqlens_q"), None)
+    ends = arguments.of_clause(ENDS[0])
     if ends:  # a kernel for one number of them serves all
         sizes.append(("sequences", "?" if options.static else max(ends.sizes[0] - 1, 1)))
     return tuple(sizes)
@@ -588,16 +598,16 @@ def _append_words(
     arguments: Arguments, options: Options
 ) -> Tuple[Optional[int], Optional[str]]:
     """``Problem.append`` and ``Problem.rotary``."""
-    if not arguments.appends:
+    new = arguments.of_clause(NEW_ROWS[0])
+    if new is None:
         return None, None
-    new = next(tensor for tensor in arguments.captured if tensor.name == "k_new")
     dim = arguments.rotary_dim
     style = "interleaved" if options.rotary_interleaved else "half"
     return new.sizes[2], None if dim is None else f"{dim}:{style}"
 
 
 def _static_layout(arguments: Arguments, options: Options) -> str:
-    if arguments.page_table or arguments.appends or _has_spare_blocks(arguments, options):
+    if arguments.has_pages or arguments.appends or _has_spare_blocks(arguments, options):
         return "strided"
     tensors = [arguments.q, arguments.k, arguments.v]
     if arguments.o:
@@ -614,11 +624,10 @@ def _has_spare_blocks(arguments: Arguments, options: Options) -> bool:
     """Whether lists have more blocks than q and k, of which dense words have none."""
     if not options.block_size:
         return False
-    indices = next(t for t in arguments.captured if t.name == "block_indices")
     rows = arguments.q.sizes[2], arguments.k.sizes[2]
     return any(
         count > blocks_of(total, size)
-        for count, total, size in zip(indices.sizes[2:], rows, options.block_size)
+        for count, total, size in zip(arguments.list_sizes[2:], rows, options.block_size)
     )
 
 
@@ -705,7 +714,7 @@ def join_results(o: Any, lse: Any, scores: Any) -> Any:
 
 def _expect_rising(given: Dict[str, Any]) -> None:
     """Of entries in host memory. Sequences that overlap would write the same rows."""
-    for name in ("cu_seqlens_q", "cu_seqlens_k"):
+    for name in ENDS:
         if name not in given:
             continue
         view = _core.view(given[name], None, name)

@@ -19,6 +19,7 @@ from typing import (
 )  # fmt: skip
 
 from flashcore import _core
+from flashcore.operands import SEED
 from flashcore.problem import shortest_float32
 
 __all__ = [
@@ -506,7 +507,7 @@ _HINTS = {
      "unsqueeze", "squeeze", "expand", "permute", "transpose"):
         "values are numbers of the kernel as they are",
     ("rand", "randn", "bernoulli", "dropout"):
-        "flashcore.attention has dropout_p and rng",
+        f"flashcore.attention has dropout_p and {SEED}",
     ("masked_fill", "masked_fill_"): "write where(condition, value, score)",
     ("einsum", "matmul", "mm", "bmm", "dot"): "write sums and products of elements",
     ("atan", "atan2", "asin", "acos", "sinh", "cosh", "lgamma", "digamma", "erfinv"):

@@ -149,20 +149,20 @@ static PyObject *chips(PyObject *, PyObject *) {
 }
 
 /// Those that are arguments in Python, as tuples of texts: the columns keyword,
-/// tensor, clause, elements, axes and role of the table.
+/// tensor, clause, elements, axes, role and use of the table.
 static PyObject *operands(PyObject *, PyObject *) {
-  static constexpr const char *rows[][6] = {
+  static constexpr const char *rows[][7] = {
 #define FLASHCORE_OPERAND(NAME, OPERAND, CLAUSE, TENSOR, ELEMENTS, AXES, ROLE, \
                           ACCESS, KEYWORD, USE)                                \
-  {KEYWORD, TENSOR, CLAUSE, #ELEMENTS, AXES, #ROLE},
+  {KEYWORD, TENSOR, CLAUSE, #ELEMENTS, AXES, #ROLE, #USE},
 #include "flashcore/Operands.def"
   };
   Ref list(PyList_New(0));
   for (const auto &row : rows) {
     if (!*row[0])
       continue;
-    Ref columns(Py_BuildValue("(ssssss)", row[0], row[1], row[2], row[3],
-                              row[4], row[5]));
+    Ref columns(Py_BuildValue("(sssssss)", row[0], row[1], row[2], row[3],
+                              row[4], row[5], row[6]));
     if (!list || !columns || PyList_Append(list.get(), columns.get()))
       return nullptr;
   }
@@ -235,7 +235,7 @@ static PyMethodDef functions[] = {
      "The chips that kernels can be made for, oldest first."},
     {"operands", operands, METH_NOARGS,
      "The operands of an attention that are arguments, in the op's order: "
-     "(argument, tensor, clause, elements, axes, role) each, the columns of "
+     "(argument, tensor, clause, elements, axes, role, use) each, columns of "
      "flashcore/Operands.def."},
     {"relations", relations, METH_NOARGS,
      "Which operands go together: (kind, argument, argument, hint) each, with "

@@ -228,8 +228,7 @@ def test_clauses_are_those_of_the_table(monkeypatch):
     """Every operand of the compiler's table that may stand beside q, k, v and bias arrives,
     under its own name."""
     from flashcore.beside import name_all
-    from flashcore.blocks import LISTS
-    from flashcore.clauses import CLAUSES
+    from flashcore.operands import CLAUSES, LISTS
     from flashcore.options import Options
 
     seen = {}
@@ -258,8 +257,7 @@ def test_clauses_are_those_of_the_table(monkeypatch):
 
 
 def test_wrong_clauses_are_called_by_their_names():
-    from flashcore.blocks import LISTS
-    from flashcore.clauses import CLAUSES
+    from flashcore.operands import CLAUSES, LISTS
 
     q, k, v = draw_qkv(queries=20)
     for name in CLAUSES:

@@ -18,13 +18,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from flashcore import _core, kernels
 from flashcore.blocks import size_of_word
-from flashcore.clauses import CLAUSES, NEW_ROWS, read_clause
+from flashcore.clauses import read_clause
 from flashcore.cli import inputs
 from flashcore.cli.command import UsageError, number, print_json
 from flashcore.cli.functions import add_function_arguments, read_functions
 from flashcore.cli.progress import Progress
 from flashcore.errors import KernelFault, NoDeviceError
 from flashcore.mods import read_mods
+from flashcore.operands import CLAUSES, NEW_ROWS
 from flashcore.options import Mods, make_options
 from flashcore.problem import Problem, abridge
 from flashcore.resolve import call_for

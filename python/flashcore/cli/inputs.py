@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from flashcore import arrays
-from flashcore.blocks import LISTS, blocks_of, size_of_word
-from flashcore.clauses import ANGLES, CLAUSES
+from flashcore.blocks import blocks_of, size_of_word
 from flashcore.cli.command import UsageError
+from flashcore.operands import ANGLES, CLAUSES, ENDS, LENGTHS, LISTS, NEW_ROWS, PAGES, SEED
 from flashcore.problem import Problem
 
 __all__ = ["Inputs", "draw", "on_host", "time_on_gpu", "wait"]
@@ -78,7 +78,7 @@ class _Clauses:
         self.generator = generator
         self.like = like
         self.axes = dict(problem.sizes)
-        self.has_sequences = "sequences" in self.axes or "cu_seqlens_q" in problem.operands
+        self.has_sequences = "sequences" in self.axes or CLAUSES[ENDS[0]].word in problem.operands
         self.keys = problem.seqlen_k or 0
         sequences = self.axes.get("sequences", _SEQUENCES)
         self.entries = int(sequences) if self.has_sequences else problem.batch or 0
@@ -92,16 +92,17 @@ class _Clauses:
         }
         pool = self._add_pages(beside)
         if self.has_sequences:
-            beside["cu_seqlens_q"] = self._ends(self.problem.seqlen_q or 0)
+            of_q, of_k = ENDS
+            beside[of_q] = self._ends(self.problem.seqlen_q or 0)
             if not pool:
-                beside["cu_seqlens_k"] = self._ends(self.keys)
-        if "seqused_k" in self.problem.operands:
+                beside[of_k] = self._ends(self.keys)
+        if CLAUSES[LENGTHS].word in self.problem.operands:
             lengths = [self.generator.randint(0, self.keys) for _ in range(self.entries)]
-            beside["seqused_k"] = self._whole(lengths)
+            beside[LENGTHS] = self._whole(lengths)
         if self.problem.append is not None:
             self._add_rows(beside, int(self.problem.append))
         if self.problem.dropout:
-            beside["rng"] = self._whole([self.generator.getrandbits(62), 0], "int64")
+            beside[SEED] = self._whole([self.generator.getrandbits(62), 0], "int64")
         if self.problem.blocks:
             self._add_lists(beside, self.problem.blocks)
         return pool, beside
@@ -131,7 +132,7 @@ class _Clauses:
         pages = list(range(self.entries * each))
         self.generator.shuffle(pages)
         table = [pages[i * each : (i + 1) * each] for i in range(self.entries)]
-        beside["page_table"] = self._whole(table)  # type: ignore[arg-type]
+        beside[PAGES] = self._whole(table)  # type: ignore[arg-type]
         self.keys = each * size
         dims = self.problem.head_dim, self.problem.head_dim_v
         k, v = (self._rows(len(pages), size, dim) for dim in dims)
@@ -143,9 +144,9 @@ class _Clauses:
             raise UsageError(
                 f"expects append of at most {self.keys} rows, those of k, but got {rows}"
             )
-        beside["seqused_k"] = self._whole([self.keys - rows] * self.entries)
-        beside["k_new"] = self._rows(self.entries, rows, self.problem.head_dim)
-        beside["v_new"] = self._rows(self.entries, rows, self.problem.head_dim_v)
+        beside[LENGTHS] = self._whole([self.keys - rows] * self.entries)
+        for name, dim in zip(NEW_ROWS, (self.problem.head_dim, self.problem.head_dim_v)):
+            beside[name] = self._rows(self.entries, rows, dim)
         if self.problem.rotary:
             # Numbers of any size turn as well as angles do.
             pairs = int(self.problem.rotary.split(":")[0]) // 2

@@ -14,9 +14,9 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 
-from flashcore.clauses import CLAUSES, NEW_ROWS
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import expect_one_of, read
+from flashcore.operands import CLAUSES, NEW_ROWS
 from flashcore.operators import batching, flops, gradients, training
 from flashcore.operators.fallback import attention_by_torch, warn_once
 from flashcore.options import (

@@ -10,11 +10,11 @@ from typing import Any, Optional, Sequence, Tuple
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-from flashcore.clauses import CLAUSES
+from flashcore.operands import CLAUSES, PAGES
 
 __all__ = ["register"]
 
-_PAGE_TABLE = tuple(CLAUSES).index("page_table")
+_PAGE_TABLE = tuple(CLAUSES).index(PAGES)
 
 
 def _count(

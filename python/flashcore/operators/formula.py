@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 import torch
 
 from flashcore.errors import GradientError
+from flashcore.operands import ENDS, LENGTHS, LISTS, NEW_ROWS, PAGES, SEED, SINKS, of_use
 from flashcore.operators import gradients, training
 from flashcore.operators.fallback import repeat_heads, sequences_by_torch, warn_once
 from flashcore.options import Options
@@ -19,17 +20,16 @@ from flashcore.options import Options
 __all__ = ["attention_by_formula", "takes", "with_gradients"]
 
 #: Clauses of which there is no gradient here, or none at all: pages, new rows, block_mask.
-_WITHOUT = {"page_table", "k_new", "block_counts"}
-_ENDS = {"cu_seqlens_q", "cu_seqlens_k"}
+_WITHOUT = {PAGES, *NEW_ROWS, *LISTS}
 #: What sequences back to back may have.
-_OF_SEQUENCES = {*_ENDS, "sinks", "rng"}
+_OF_SEQUENCES = {*ENDS, SINKS, SEED}
 
 
 def takes(options: Options, score_mod: Any, mask_mod: Any, beside: Mapping[str, Any]) -> bool:
     """Whether :func:`with_gradients` computes a call."""
     if _WITHOUT & set(beside) or options.scores:
         return False
-    if "cu_seqlens_q" not in beside:
+    if ENDS[0] not in beside:
         return True
     has_functions = score_mod is not None or mask_mod is not None
     is_plain = not options.lse and options.causal != "top_left"
@@ -54,20 +54,20 @@ def with_gradients(
     where = options.causal, (options.window_left, options.window_right)
     if (
         gradients.on_grad() == "backward"
-        and set(beside) == _ENDS
+        and set(beside) == set(ENDS)
         and training.takes_sequences(
             q, k, v, causal=where[0], window=where[1], softcap=options.softcap
         )
     ):
         with_lse = replace(options, layout="bshd", lse=True)
         return training.sequences(
-            lambda *tensors: attend(with_lse, *tensors), q, k, v, beside["cu_seqlens_q"],
-            beside["cu_seqlens_k"], layout=options.layout, causal=where[0], window=where[1],
+            lambda *tensors: attend(with_lse, *tensors), q, k, v,
+            *(beside[name] for name in ENDS), layout=options.layout, causal=where[0], window=where[1],
             scale=options.scale,
         )  # fmt: skip
-    names = [name for name in beside if name != "rng"]
+    names = [name for name in beside if name != SEED]
     names += [name for name, mod in (("score_mod", score_mod), ("mask_mod", mask_mod)) if mod]
-    names += ["dropout_p"] if "rng" in beside else []
+    names += ["dropout_p"] if SEED in beside else []
     warn_once(f"it needs gradients, and has {' and '.join(names)}")
     return attention_by_formula(options, score_mod, mask_mod, beside, q, k, v, bias)
 
@@ -90,23 +90,24 @@ def attention_by_formula(
     Returns o, or (o, lse). Raises GradientError for a function that takes no tensors.
     """
     dropout_p = options.dropout or 0.0
-    if "cu_seqlens_q" in beside:
+    if ENDS[0] in beside:
         if options.layout == "bhsd":
             q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         o = sequences_by_torch(
-            q[0], k[0], v[0], beside["cu_seqlens_q"], beside["cu_seqlens_k"],
+            q[0], k[0], v[0], *(beside[name] for name in ENDS),
             causal=options.causal, window=(options.window_left, options.window_right),
-            softcap=options.softcap, scale=options.scale, sinks=beside.get("sinks"),
+            softcap=options.softcap, scale=options.scale, sinks=beside.get(SINKS),
             dropout_p=dropout_p,
         )[None]  # fmt: skip
         return o.transpose(1, 2) if options.layout == "bhsd" else o
     if options.layout == "bshd":
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     k, v = repeat_heads(q, k), repeat_heads(q, v)
-    places = _Places(q, k, beside.get("seqused_k"))
-    scores = _scores(options, score_mod, beside, q, k, bias, places)
+    places = _Places(q, k, beside.get(LENGTHS))
+    of_scores = {name: beside[name] for name in of_use("Score") if name in beside}
+    scores = _scores(options, score_mod, q, k, bias, places, **of_scores)
     hidden = ~_visible(options, mask_mod, places)
-    o, lse = _softmax(scores, hidden, beside.get("sinks"), v, dropout_p)
+    o, lse = _softmax(scores, hidden, beside.get(SINKS), v, dropout_p)
     o = o.to(q.dtype)
     if options.layout == "bshd":
         o = o.transpose(1, 2)
@@ -148,23 +149,24 @@ def _each_head(numbers: torch.Tensor) -> torch.Tensor:
 def _scores(
     options: Options,
     score_mod: Any,
-    beside: Mapping[str, Any],
     q: torch.Tensor,
     k: torch.Tensor,
     bias: Optional[torch.Tensor],
     places: _Places,
+    head_scales: Optional[torch.Tensor] = None,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     scale = q.shape[-1] ** -0.5 if options.scale is None else options.scale
     scores = (q.float() @ k.float().transpose(-1, -2)) * scale
-    if "head_scales" in beside:
-        scores = scores * _each_head(beside["head_scales"])
+    if head_scales is not None:
+        scores = scores * _each_head(head_scales)
     if options.softcap is not None:
         scores = options.softcap * torch.tanh(scores / options.softcap)
     if bias is not None:
         scores = scores + bias.float()
-    if "alibi_slopes" in beside:
+    if alibi_slopes is not None:
         distance = (places.own - places.key).abs()
-        scores = scores - _each_head(beside["alibi_slopes"]) * distance
+        scores = scores - _each_head(alibi_slopes) * distance
     if score_mod is not None:
         scores = places.call(score_mod, scores)
     return scores

@@ -7,6 +7,7 @@ from typing import Any, Dict
 import torch
 
 from flashcore.kinds import read
+from flashcore.operands import SEED
 
 __all__ = ["dropout_options"]
 
@@ -20,4 +21,4 @@ def dropout_options(dropout_p: float, q: torch.Tensor) -> Dict[str, Any]:
     if dropout_p == 0:
         return {}
     words = torch.randint(-(2**63), 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    return {"dropout_p": dropout_p, "rng": words}
+    return {"dropout_p": dropout_p, SEED: words}
