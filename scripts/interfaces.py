@@ -129,11 +129,12 @@ def tree_of(module):
 
 
 def find(module, name):
-    """The definition of a name, through imports; None for what is neither
-    function nor class."""
+    """The definition of a name, behind its overloads and through imports; None for what is
+    neither function nor class."""
     for node in ast.walk(tree_of(module)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-            return node
+            if "overload" not in map(ast.unparse, node.decorator_list):
+                return node
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("flashcore"):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:

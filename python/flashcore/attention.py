@@ -3,20 +3,99 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Literal, Optional, Tuple, TypedDict, TypeVar, overload
 
 # Again: that which replaced __init__.py does not ask.
 from flashcore import distribution as _distribution
 from flashcore import _core
 from flashcore.errors import GradientError
 from flashcore.kinds import read
-from flashcore.options import Mods, Options, Window, has_few_queries, make_options
+from flashcore.options import (
+    Causal, Device, Layout, Mods, Options, Stage, Window, has_few_queries, make_options,
+)  # fmt: skip
 from flashcore.problem import schedule_with
 
-__all__ = ["attention"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["AttentionOptions", "attention"]
+
+#: Of one library.
+Array = TypeVar("Array")
+
+
+class AttentionOptions(TypedDict, total=False):
+    """The keyword arguments of :func:`attention`, but for lse and scores, for type checkers."""
+
+    causal: Causal
+    window: Window
+    softcap: Optional[float]
+    scale: Optional[float]
+    bias: Any
+    score_mod: Optional[Callable[..., Any]]
+    mask_mod: Optional[Callable[..., Any]]
+    head_scales: Any
+    alibi_slopes: Any
+    sinks: Any
+    cu_seqlens_q: Any
+    cu_seqlens_k: Any
+    max_seqlen_q: Optional[int]
+    seqused_k: Any
+    page_table: Any
+    dropout_p: float
+    rng: Any
+    k_new: Any
+    v_new: Any
+    rotary_cos: Any
+    rotary_sin: Any
+    rotary_interleaved: bool
+    block_mask: Any
+    layout: Layout
+    out: Any
+    stream: Any
+    schedule: Any
+    device: Optional[Device]
+    static: bool
+    batch_invariant: bool
+
 
 #: That object, which is told from others without a look at what they are.
 _NO_DROPOUT = 0.0
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, lse: Literal[False] = ..., scores: None = ...,
+    **options: Unpack[AttentionOptions],
+) -> Array: ...  # fmt: skip
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, lse: Literal[True], scores: None = ...,
+    **options: Unpack[AttentionOptions],
+) -> Tuple[Array, Array]: ...  # fmt: skip
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, lse: Literal[False] = ..., scores: Stage,
+    **options: Unpack[AttentionOptions],
+) -> Tuple[Array, Array]: ...  # fmt: skip
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, lse: Literal[True], scores: Stage,
+    **options: Unpack[AttentionOptions],
+) -> Tuple[Array, Array, Array]: ...  # fmt: skip
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, lse: bool, scores: Optional[Stage] = ...,
+    **options: Unpack[AttentionOptions],
+) -> Any: ...  # fmt: skip
 
 
 def attention(
@@ -24,7 +103,7 @@ def attention(
     k: Any,
     v: Any,
     *,
-    causal: Union[bool, str] = False,
+    causal: Causal = False,
     window: Window = None,
     softcap: Optional[float] = None,
     scale: Optional[float] = None,
@@ -48,14 +127,15 @@ def attention(
     rotary_interleaved: bool = False,
     block_mask: Any = None,
     lse: bool = False,
-    scores: Optional[str] = None,
-    layout: str = "bhsd",
+    scores: Optional[Stage] = None,
+    layout: Layout = "bhsd",
     out: Any = None,
     stream: Any = None,
     schedule: Any = None,
-    device: Optional[str] = None,
+    device: Optional[Device] = None,
     static: bool = False,
     batch_invariant: bool = False,
+    **unknown: Any,
 ) -> Any:
     """softmax(score_mod(softcap(scale * q k^T) + bias), masked) v.
 
@@ -63,8 +143,8 @@ def attention(
     with ``__dlpack__``; returns an array of the same library. On a GPU the call
     is asynchronous, in the current stream of that library, and may be captured
     into a CUDA graph once it was called with such arguments before. Arrays in
-    host memory run on the emulator, which checks every access. There is no
-    backward pass.
+    host memory run on the emulator, which checks every access. docs/PyTorch.md
+    says which gradients there are.
 
     q: (batch, heads_q, seqlen_q, head_dim), of float16 or bfloat16.
     k: (batch, heads_kv, seqlen_k, head_dim), of the type of q.
@@ -114,8 +194,8 @@ def attention(
         said of masks and ALiBi; what lies behind is not looked at.
     page_table: int32 (batch, pages of each), or (sequences, pages of each) with
         cu_seqlens_q: a paged cache. k and v are (pages, heads_kv, page_size,
-        head_dim), or (pages, page_size, heads_kv, head_dim) with layout="bshd", with
-        a page_size that is a power of two. Entry (b, p) names the page that holds keys
+        head_dim), or (pages, page_size, heads_kv, head_dim) with layout="bshd"; each
+        page_size has a kernel. Entry (b, p) names the page that holds keys
         p * page_size and on of batch entry b, whose seqlen_k is that of all pages of
         its row, unless seqused_k says less: then neither pages behind nor their
         entries are looked at. With cu_seqlens_q it takes the place of cu_seqlens_k,
@@ -187,6 +267,10 @@ def attention(
     computes (docs/PyTorch.md lists what does), NoDeviceError without a GPU, KernelFault
     for a finding of the emulator, and Error for what else fails.
     """
+    if unknown:
+        from flashcore.foreign_names import refuse
+
+        refuse(attention, unknown)
     if dropout_p is _NO_DROPOUT or read("dropout_p", dropout_p) == 0:
         rng = None  # which is not looked at
     # In the order of CLAUSES.

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional, Sequence
+from typing import Any, Literal, Optional, Sequence, Tuple, TypeVar, get_args, overload
 
 from flashcore.arrays import run_on_stream
 from flashcore.kinds import expect_one_of
 from flashcore.merge_kernel import parts_of, run
-from flashcore.options import LAYOUTS
+from flashcore.options import LAYOUTS, Layout
 
 __all__ = ["merge"]
+
+#: Of one library.
+Array = TypeVar("Array")
+_Device = Literal["cuda", "emulator"]
+
+
+@overload
+def merge(
+    outputs: Sequence[Array], lses: Sequence[Array], *, sinks: Optional[Array] = ...,
+    layout: Layout = ..., stream: Any = ..., device: Optional[_Device] = ...,
+) -> Tuple[Array, Array]: ...  # fmt: skip
+
+
+@overload
+def merge(
+    outputs: Array, lses: Array, *, sinks: Optional[Array] = ..., layout: Layout = ...,
+    stream: Any = ..., device: Optional[_Device] = ...,
+) -> Tuple[Array, Array]: ...  # fmt: skip
 
 
 def merge(
@@ -18,9 +36,9 @@ def merge(
     lses: Any,
     *,
     sinks: Any = None,
-    layout: str = "bhsd",
+    layout: Layout = "bhsd",
     stream: Any = None,
-    device: Optional[str] = None,
+    device: Optional[_Device] = None,
 ) -> Any:
     """The attention to all keys, from those to disjoint parts of them.
 
@@ -50,8 +68,8 @@ def merge(
     of other libraries, and what else flashcore.attention raises. Where a gradient is needed,
     PyTorch computes the call, as ``flashcore.torch.set_on_grad`` says.
     """
-    layout = expect_one_of("layout", layout, LAYOUTS)
-    device = expect_one_of("device", device, (None, "cuda", "emulator"))
+    expect_one_of("layout", layout, LAYOUTS)
+    expect_one_of("device", device, (None, *get_args(_Device)))
     first, *others = parts_of("outputs", outputs)
     if "torch" in sys.modules:
         every = (first, *others, *parts_of("lses", lses), sinks)

@@ -5,21 +5,27 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, Literal, NamedTuple, Optional, Tuple, Union, get_args
 
 from flashcore.kinds import CHOICE, describe, expect_one_of, read
+from flashcore.operands import ENDS
 from flashcore.problem import FEW_QUERIES, Schedule, schedule_of, schedule_with
 
 __all__ = [
-    "DEVICES", "LAYOUTS", "STAGES", "CaptureKind", "Mods", "Options", "Window", "has_few_queries", "is_positive",
-    "is_share", "make_options", "read_block_size", "read_causal", "read_dropout", "read_window", "round_to_float32",
+    "DEVICES", "LAYOUTS", "STAGES", "CaptureKind", "Causal", "Device", "Layout", "Mods", "Options", "Stage", "Window",
+    "has_few_queries", "is_positive", "is_share", "make_options", "read_block_size", "read_causal", "read_dropout", "read_window", "round_to_float32",
     "without_gradients",
 ]  # fmt: skip
 
-LAYOUTS = ("bhsd", "bshd")
-DEVICES = (None, "cuda", "emulator", "reference")
+Causal = Union[bool, Literal["bottom_right", "top_left"]]
+Layout = Literal["bhsd", "bshd"]
+Device = Literal["cuda", "emulator", "reference"]
 #: Of scores that are returned.
-STAGES = ("scaled", "capped", "changed", "masked", "probabilities")
+Stage = Literal["scaled", "capped", "changed", "masked", "probabilities"]
+
+LAYOUTS: Tuple[str, ...] = get_args(Layout)
+DEVICES: Tuple[Optional[str], ...] = (None, *get_args(Device))
+STAGES: Tuple[str, ...] = get_args(Stage)
 
 Window = Union[None, int, Tuple[Optional[int], Optional[int]]]
 
@@ -245,7 +251,7 @@ def has_few_queries(max_seqlen_q: Any, cu_seqlens_q: Any) -> Optional[bool]:
         return None
     if cu_seqlens_q is None:
         raise ValueError(
-            f"expects no max_seqlen_q without cu_seqlens_q, but got {max_seqlen_q}: the axis of "
+            f"expects no max_seqlen_q without {ENDS[0]}, but got {max_seqlen_q}: the axis of "
             "q says how many queries there are"
         )
     return bool(read("max_seqlen_q", max_seqlen_q) <= FEW_QUERIES)

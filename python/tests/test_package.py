@@ -27,7 +27,27 @@ def test_public_names_are_there_and_documented():
 def test_every_option_is_documented():
     text = "\n" + inspect.getdoc(flashcore.attention)
     for name in inspect.signature(flashcore.attention).parameters:
-        assert f"\n{name}: " in text, name
+        assert f"\n{name}: " in text or name == "unknown", name
+
+
+def test_options_of_type_checkers_are_those_of_attention():
+    from flashcore.attention import AttentionOptions
+
+    parameters = list(inspect.signature(flashcore.attention).parameters.values())
+    ours = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    named = {name: hint.__forward_arg__ for name, hint in AttentionOptions.__annotations__.items()}
+    assert named == {name: hint for name, hint in ours.items() if name not in ("lse", "scores")}
+
+
+def test_names_of_other_attentions_get_a_hint():
+    from flashcore import foreign_names
+
+    known = inspect.signature(flashcore.attention).parameters
+    for name, hint in {**foreign_names._HINTS, "sofcap": "write softcap", "nothing": "help"}.items():
+        assert name not in known
+        with pytest.raises(TypeError, match=f"of flashcore.attention, but got {name}: ") as caught:
+            flashcore.attention(None, None, None, **{name: 1})
+        assert hint in str(caught.value)
 
 
 def test_import_is_light():

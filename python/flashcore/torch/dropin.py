@@ -16,7 +16,7 @@ from flashcore.kinds import read
 from flashcore.operators import gradients
 from flashcore.operators.custom import train
 from flashcore.operators.fallback import original_sdpa, warn_once
-from flashcore.options import is_positive, is_share, make_options
+from flashcore.options import Causal, is_positive, is_share, make_options
 from flashcore.resolve import call_for
 from flashcore.torch.dropout import dropout_options
 
@@ -336,7 +336,7 @@ def _run(
         q, k, v = (_flatten(tensor, leading) for tensor in (query, key, value))
     else:
         q, k, v = _expand_batches(query, key, value)
-    causal = "top_left" if is_causal else False
+    causal: Causal = "top_left" if is_causal else False
     o: torch.Tensor
     if is_training:
         is_traced = attention_module.is_traced(q)
