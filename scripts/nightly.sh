@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 minutes=10
 export FLASHCORE_TEST_TURN=all # what CI tests in turns is whole here
 chosen=()
-steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-programs fuzz-opt fuzz-emulator site torch models container old-root aarch64 asan)
+steps=(tidy whole docs fresh mutants grid chips far defaults fuzz-configurations fuzz-programs fuzz-opt fuzz-emulator site torch models serving container old-root aarch64 asan)
 
 tidy() { # clang-tidy over all of the C++
   scripts/check-tidy.sh --all
@@ -72,6 +72,14 @@ models() { # tiny models of Transformers in bfloat16, with padding, under the SD
     $venv/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl &&
     $venv/bin/python scripts/transformers-models.py
 }
+serving() { # the backends of vLLM and SGLang with these engines' own pools and metadata, on the emulator
+  local venv=$PWD/build/serving
+  scripts/wheel.sh release && python3 -m venv "$venv" &&
+    "$venv/bin/python" -m pip install --quiet 'vllm==0.33.*' ipython gguf pytest pytest-xdist build/wheel/*.whl &&
+    "$venv/bin/python" -m pip install --quiet --no-deps 'sglang==0.5.23' && # it pins another PyTorch
+    "$venv/bin/python" -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl &&
+    (cd build && "$venv/bin/python" -m pytest -q -p no:cacheprovider -n "$(nproc)" ../python/tests/test_{vllm,sglang}.py)
+}
 site() { # the site of the documentation: its links, and the docstrings as pages
   scripts/site.sh
 }
@@ -91,7 +99,7 @@ asan() { # all tests, with ASan and UBSan
 # What a step's row says of its log; the last line, if nothing matches.
 declare -A summary=(
   [whole]='^ *(Passed|Failed) *:|% tests passed|[0-9]+ passed|^test: all ' [tidy]='^check-tidy: |(warning|error): '
-  [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [old-root]='^old-root: all' [aarch64]='variants, |^aarch64: ' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
+  [site]='^build/site' [torch]='^torch-versions|[0-9]+ passed|^Success: no issues|^Found [0-9]+ error' [models]='models agree' [serving]='[0-9]+ passed' [old-root]='^old-root: all' [aarch64]='variants, |^aarch64: ' [docs]='^(README|docs/|benchmarks/)[^ ]*:[0-9]+: ' [fresh]='^README.md.*: ' [mutants]='mutants, [0-9]+ unexpected'
   [container]='^PASS|^container-root: '
   [fuzz-emulator]='stat::number_of_executed_units|SUMMARY' [asan]='^ *(Passed|Failed) *:|% tests passed' [defaults]='"ratio"|spill|^seed'
 )

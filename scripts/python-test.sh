@@ -70,7 +70,7 @@ venv=$PWD/$venv
 cd python
 files=$(ls flashcore/*.py flashcore/cli/*.py | grep -vE 'flash_attn|transformers')
 if "$venv/bin/python" -c 'import torch, transformers' 2>/dev/null; then
-  files=$(find flashcore -name '*.py' ! -path '*/serving/*')
+  files=$(find flashcore -name '*.py')
 fi
 # shellcheck disable=SC2086 # several files
 "$venv/bin/python" -m mypy --strict --follow-imports=silent $files tests/typed_calls.py

@@ -75,8 +75,7 @@ static LogicalResult verifySizes(AppendOp op) {
     if (failed(verifyStaticPositive(op, Twine("dim of ") + name, size)))
       return failure();
   int64_t pageSize = op.getKeyType().getDimSize(2);
-  if (op.getPageTable() &&
-      (ShapedType::isDynamic(pageSize) || pageSize <= 0))
+  if (op.getPageTable() && (ShapedType::isDynamic(pageSize) || pageSize <= 0))
     return op.emitOpError("expects a static page_size of at least 1, but got ")
            << extent(pageSize);
   if (op.getRotaryCos()) {
