@@ -6,8 +6,8 @@
 
 ``model.set_attn_implementation("fc_attention")`` switches a model that exists.
 Grouped heads are not repeated. Causal masks and sliding windows are flags of the
-kernel, so that no mask is in memory, unless a batch is padded, the cache is
-static, or a model's mask is of another kind.
+kernel, and padding and static caches lengths that it reads, so that no mask is in
+memory, unless a model's mask is of another kind.
 
 ``register_flash()`` and "fc_flash_attention_2" are for continuous batching and packed
 sequences. (Every name with "flash" in it means flash-attn to Transformers.)
@@ -16,7 +16,6 @@ sequences. (Every name with "flash" in it means flash-attn to Transformers.)
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Dict, Optional, Tuple
 
 import torch
@@ -25,10 +24,8 @@ from flashcore import transformers_flash
 from flashcore.attention import attention
 from flashcore.errors import Error
 from flashcore.operators.fallback import attention_by_torch
-from flashcore.torch.dropin import additive
 from flashcore.torch.dropout import dropout_options
-
-Window = Tuple[Optional[int], Optional[int]]
+from flashcore.transformers_masks import Visible, attention_mask, options_of
 
 __all__ = ["attention_forward", "attention_mask", "register", "register_flash"]
 
@@ -130,7 +127,8 @@ def attention_forward(
     attention_mask: (batch or 1, heads_q or 1, seqlen_q, seqlen_k), True keeps a
         key, or what is added to the scores. It is the whole mask: is_causal and
         sliding_window then say nothing more. Without one the last query sees the
-        last key, and sliding_window keys up to its own.
+        last key, and sliding_window keys up to its own. int32 (batch, 1, 1, n) is
+        what :func:`attention_mask` makes of padding and of longer caches.
     dropout: the probability that an element of the softmax is dropped, drawn with
         PyTorch's generator of the device.
     position_bias: added to the scores besides.
@@ -143,20 +141,14 @@ def attention_forward(
     """
     if is_causal is None:
         is_causal = bool(getattr(module, "is_causal", True))
-    causal = False
-    window: Window = (None, None)
-    if attention_mask is None:
-        # One query sees all keys; a static choice keeps compiled code free of symbols.
-        causal = is_causal and query.shape[2] > 1
-        window = _window(sliding_window, is_causal)
-    options: Dict[str, Any] = {
-        "softcap": softcap,
-        "scale": scaling,
-        "bias": _bias(attention_mask, position_bias, query.dtype),
-    }
+    visible = options_of(
+        attention_mask, is_causal, query.shape[2], key.shape[2], sliding_window, position_bias,
+        query.dtype,
+    )
+    options: Dict[str, Any] = {"softcap": softcap, "scale": scaling}
     if s_aux is not None:
         options["sinks"] = s_aux.float()
-    o = _run(query, key, value, causal, window, dropout, options)
+    o = _run(query, key, value, visible, dropout, options)
     return o.transpose(1, 2).contiguous(), None
 
 
@@ -164,8 +156,7 @@ def _run(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    causal: bool,
-    window: Window,
+    visible: Visible,
     dropout: float,
     options: Dict[str, Any],
 ) -> torch.Tensor:
@@ -173,125 +164,20 @@ def _run(
 
     def kernel() -> torch.Tensor:
         o: torch.Tensor = attention(
-            query, key, value, causal=causal, window=window, **dropout_options(dropout, query),
-            **options,
+            query, key, value, causal=visible.causal, window=visible.window, bias=visible.bias,
+            **dropout_options(dropout, query), **visible.more, **options,
         )  # fmt: skip
         return o
 
     def by_torch() -> torch.Tensor:
-        where = "bottom_right" if causal else None
+        seen = visible.without_lengths(query, key)
         o: Any = attention_by_torch(
-            query, key, value, causal=where, window=window, dropout_p=dropout, **options
-        )
+            query, key, value, causal="bottom_right" if seen.causal else None, window=seen.window,
+            bias=seen.bias, dropout_p=dropout, **options,
+        )  # fmt: skip
         result: torch.Tensor = o
         return result
 
     sinks = options.get("sinks")
-    reason = transformers_flash.reason_against(query, dropout, key, value, sinks, options["bias"])
+    reason = transformers_flash.reason_against(query, dropout, key, value, sinks, visible.bias)
     return transformers_flash.run(reason, kernel, by_torch)
-
-
-def _window(sliding_window: Optional[int], is_causal: bool) -> Window:
-    """Keys to the left and right: Transformers counts a query's own to the window."""
-    if sliding_window is None:
-        return None, None
-    return sliding_window - 1, None if is_causal else sliding_window - 1
-
-
-def _bias(
-    mask: Optional[torch.Tensor], position_bias: Optional[torch.Tensor], dtype: torch.dtype
-) -> Optional[torch.Tensor]:
-    if mask is not None and mask.dtype == torch.bool:
-        mask = additive(mask, dtype)
-    if mask is None or position_bias is None:
-        return position_bias if mask is None else mask
-    return mask + position_bias
-
-
-# Masks ----------------------------------------------------------------------
-
-
-def attention_mask(
-    batch_size: int,
-    q_length: int,
-    kv_length: int,
-    q_offset: Any = 0,
-    kv_offset: int = 0,
-    mask_function: Any = None,
-    attention_mask: Optional[torch.Tensor] = None,
-    local_size: Optional[int] = None,
-    allow_is_causal_skip: bool = True,
-    allow_is_bidirectional_skip: bool = False,
-    dtype: torch.dtype = torch.float16,
-    config: Any = None,
-    **others: Any,
-) -> Optional[torch.Tensor]:
-    """What Transformers calls for a mask, once for all layers of a kind.
-
-    Returns None where the flags of :func:`attention_forward` say it all, else what
-    is added to the scores: (batch, 1, q_length, kv_length) of ``dtype``.
-    """
-    from transformers.masking_utils import causal_mask_function, sdpa_mask
-
-    is_plain = local_size is None or kv_length < local_size
-    if allow_is_causal_skip:
-        is_plain = (is_plain or _window_is_flag(local_size, config)) and _ends_together(
-            q_length, kv_length, q_offset, kv_offset
-        )
-    elif not allow_is_bidirectional_skip:
-        is_plain = False
-    if is_plain and _shows_all(attention_mask, kv_length, kv_offset):
-        return None
-    mask = sdpa_mask(
-        batch_size=batch_size,
-        q_length=q_length,
-        kv_length=kv_length,
-        q_offset=q_offset,
-        kv_offset=kv_offset,
-        mask_function=causal_mask_function if mask_function is None else mask_function,
-        attention_mask=attention_mask,
-        local_size=local_size,
-        allow_is_causal_skip=False,
-        allow_is_bidirectional_skip=False,
-        **others,
-    )
-    return None if mask is None else additive(mask, dtype)
-
-
-def _ends_together(q_length: int, kv_length: int, q_offset: Any, kv_offset: int) -> bool:
-    """Whether the last query's own key is the last; a static cache is longer."""
-    return isinstance(q_offset, int) and q_offset + q_length == kv_offset + kv_length
-
-
-def _window_is_flag(local_size: Optional[int], config: Any) -> bool:
-    """Whether layers get what limits their keys as ``sliding_window``."""
-    if torch.compiler.is_compiling() or config is None:
-        return False
-    # A chunk of keys is no window.
-    kind: Any = type(config)
-    return getattr(config, "sliding_window", None) == local_size and _passes_window(kind)
-
-
-@lru_cache(maxsize=None)
-def _passes_window(config: Any) -> bool:
-    """Whether models of a configuration hand their window to the attention.
-
-    Those that run with flash-attn do, which gets no mask either.
-    """
-    from transformers import AutoModel
-
-    try:
-        model = AutoModel._model_mapping[config]
-    except KeyError:
-        return False
-    return bool(getattr(model, "_supports_flash_attn", False))
-
-
-def _shows_all(padding: Optional[torch.Tensor], kv_length: int, kv_offset: int) -> bool:
-    """Whether a mask of (batch, keys) hides none of the keys."""
-    if padding is None:
-        return True
-    if torch.compiler.is_compiling():
-        return False  # its values are not known
-    seen = padding[:, kv_offset : kv_offset + kv_length]
-    return seen.shape[1] == kv_length and bool(seen.all())

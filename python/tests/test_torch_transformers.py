@@ -1,5 +1,6 @@
 """Small models of Transformers: the logits of sdpa or eager, prefill and generation."""
 
+import random
 import sys
 
 import pytest
@@ -75,7 +76,126 @@ def test_logits_of_padded_batches_agree(calls, kind, side):
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[1, slice(0, 6) if side == "left" else slice(14, 20)] = 0
     logits_agree(build(kind), tokens(2, 20), attention_mask=mask)
-    assert all(options["bias"] is not None for options in calls)
+    if kind == "gemma2" and side == "right":  # windows count from the last key that is there
+        calls[:] = [options for options in calls if options["bias"] is None]
+    assert calls and all(options["bias"] is None for options in calls)
+    assert all(("mask_mod" in options) == (side == "left") for options in calls)
+    assert all(options["seqused_k"].tolist() == [20, 20 if side == "left" else 14] for options in calls)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "bert"])
+def test_masks_with_holes_agree(calls, kind):
+    mask = torch.ones(2, 20, dtype=torch.long)
+    mask[1, [3, 7, 8]] = 0
+    logits_agree(build(kind), tokens(2, 20), attention_mask=mask)
+    assert calls and all(options["bias"] is not None for options in calls)
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_lengths_are_whole_masks_for_pytorch(calls, monkeypatch, kind, side):
+    """What no kernel computes goes to PyTorch with all that the lengths hide."""
+    from flashcore import transformers_flash
+
+    monkeypatch.setattr(transformers_flash, "reason_against", lambda *tensors: "a test says so")
+    monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
+    mask = torch.ones(2, 20, dtype=torch.long)
+    mask[1, slice(0, 6) if side == "left" else slice(14, 20)] = 0
+    with pytest.warns(flashcore.torch.FallbackWarning, match="a test says so"):
+        logits_agree(build(kind), tokens(2, 20), attention_mask=mask)
+    assert not calls
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_masks_are_those_of_transformers(seed):
+    """Of any padding, cache and window: what the flags and lengths of a layer hide."""
+    from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, sdpa_mask
+    from transformers.masking_utils import sliding_window_causal_mask_function
+
+    from flashcore.transformers_masks import options_of
+
+    draw = random.Random(seed)
+    queries, before, room = draw.choice([1, 3, 9]), draw.choice([0, 0, 4]), draw.choice([0, 0, 5])
+    total = before + queries
+    keys, is_causal = total + room, draw.random() < 0.7
+    window = draw.choice([None, None, 2, 6]) if is_causal else None
+    padding = None
+    if draw.random() < 0.8:
+        padding = torch.ones(3, draw.choice([total, keys]), dtype=torch.long)
+        kind = draw.choice(["left", "right", "hole", "none"])
+        for row in padding[:, :total] if kind != "none" else ():
+            row[{"left": slice(0, draw.randint(0, total - 1)), "hole": slice(1, 2),
+                 "right": slice(draw.randint(1, total), total)}[kind]] = 0
+        padding[:, total:] = 0
+        padding = padding != 0
+    function = causal_mask_function if is_causal else bidirectional_mask_function
+    if window:
+        function = sliding_window_causal_mask_function(window)
+    if not is_causal:
+        room, keys, padding = 0, total, padding if padding is None else padding[:, :total]
+    config = transformers.MistralConfig(sliding_window=window)
+    given = {
+        "batch_size": 3, "q_length": queries, "kv_length": keys, "q_offset": before,
+        "mask_function": function, "attention_mask": padding, "local_size": window,
+    }  # fmt: skip
+    with torch.no_grad():
+        made = flashcore.transformers.attention_mask(
+            **given, allow_is_causal_skip=is_causal, allow_is_bidirectional_skip=not is_causal,
+            config=config, device="cpu",
+        )  # fmt: skip
+    q, k = torch.zeros(3, 1, queries, 8).half(), torch.zeros(3, 1, keys, 8).half()
+    seen = options_of(made, is_causal, queries, keys, window, None, torch.float16)
+    as_bias = seen.without_lengths(q, k)
+    bias = as_bias.bias
+    if bias is None:
+        mask = {True: torch.ones(queries, keys).tril(keys - queries) != 0, False: torch.ones(queries, keys) != 0}
+        bias = torch.zeros(3, 1, queries, keys).masked_fill(~mask[bool(as_bias.causal)], -torch.inf)
+        if as_bias.window[0] is not None:
+            own = torch.arange(queries)[:, None] + keys - queries
+            bias = bias.masked_fill(torch.arange(keys) < own - as_bias.window[0], -torch.inf)
+    expected = sdpa_mask(
+        **given, allow_is_causal_skip=False, allow_is_bidirectional_skip=False, device="cpu"
+    )
+    expected = torch.ones(3, 1, queries, keys) != 0 if expected is None else expected
+    actual = (bias == 0).expand(3, 1, queries, keys)
+    is_real = torch.ones(3, queries) != 0  # of padding nobody reads what comes out
+    if padding is not None:
+        is_real = padding[:, before:total]
+    assert torch.equal(actual[:, 0][is_real], expected.expand_as(actual)[:, 0][is_real])
+
+
+def test_static_caches_go_by_lengths(calls):
+    """Each step reads the keys that are there, and no mask of them is in memory."""
+    model = build("llama")
+    ids = tokens(2, 9)
+    for padding in (0, 3):
+        calls.clear()
+        mask = torch.ones_like(ids)
+        mask[1, :padding] = 0
+        model.generate(
+            ids, attention_mask=mask, max_new_tokens=4, do_sample=False, pad_token_id=0,
+            eos_token_id=None, cache_implementation="static", disable_compile=True,
+        )  # fmt: skip
+        assert calls and all(options["bias"] is None for options in calls)
+        used = [options["seqused_k"].tolist() for options in calls if "seqused_k" in options]
+        assert used[-1] == [12, 12] and all(("mask_mod" in each) == (padding > 0) for each in calls)
+
+
+@pytest.mark.parametrize("padding", [0, 3])
+def test_static_caches_are_compiled(padding):
+    torch.compiler.reset()
+    model = build("llama", torch.float16)
+    ids = tokens(2, 9)
+    mask = torch.ones_like(ids)
+    mask[1, :padding] = 0
+    options = {
+        "attention_mask": mask, "max_new_tokens": 4, "do_sample": False, "pad_token_id": 0,
+        "eos_token_id": None, "cache_implementation": "static",
+    }  # fmt: skip
+    eager = model.generate(ids, disable_compile=True, **options)
+    config = transformers.generation.CompileConfig(fullgraph=True, backend="aot_eager")
+    config._compile_all_devices = True
+    assert torch.equal(model.generate(ids, compile_config=config, **options), eager)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "gpt_oss"])
