@@ -537,8 +537,32 @@ def test_what_no_size_shows_is_checked():
     torch.testing.assert_close(sdpa(parameter, q, q), sdpa(q, q, q), rtol=0, atol=0)
     nested = torch.nested.nested_tensor([q[0]])
     for other in (q.to_sparse(), nested, parameter):
-        assert dropin._what_is_checked(True, other, q, q, False, None, False) is None
-    assert dropin._what_is_checked(True, q, q, q, False, None, False) is not None
+        assert dropin._what_is_checked(True, other, q, q, None, False, None, False) is None
+    assert dropin._what_is_checked(True, q, q, q, None, False, None, False) is not None
+
+
+def test_calls_with_masks_are_kept(checks):
+    """By sizes, types and places of the mask, whose values are those of each call."""
+    q = draw(2, 2, 20, 16)
+    masks = [torch.rand(1, 1, 20, 20) < 0.7, torch.rand(1, 1, 20, 20) < 0.4, torch.rand(1, 20) < 0.5]
+    masks += [torch.randn(20, 20), torch.randn(20, 20).half(), (torch.rand(2, 1, 1, 20) < 0.5)]
+    masks += [masks[-1].expand(2, 2, 20, 20), torch.rand(2, 2, 20, 20) < 0.5]
+    for mask in (*masks, *masks):
+        assert_same_as(sdpa(q, q, q, mask), PYTORCHS(*(q.double(),) * 3, mask if mask.dtype == torch.bool else mask.double()), 1e-2)
+    assert len(checks) == len(masks) - 2  # two are as others are
+    grad = torch.zeros(20, 20).half().requires_grad_()
+    for other in (grad, torch._neg_view(masks[4]), torch.nn.Parameter(masks[4])):
+        assert dropin._what_is_checked(True, q, q, q, other, False, None, False) is None
+
+
+def test_masks_are_made_in_graphs_of_other_kinds():
+    """What a mask is made of is kept from call to call, whatever mode made it."""
+    dropin._numbers.clear()
+    q, mask = draw(1, 2, 20, 16), torch.rand(20, 20) < 0.7
+    with torch.inference_mode():
+        first = sdpa(q, q, q, mask)
+    assert torch.equal(sdpa(q, q, q, mask), first) and len(dropin._numbers) == 1
+    assert not any(x.is_inference() for x in next(iter(dropin._numbers.values())))
 
 
 def test_calls_that_are_kept_are_bounded(monkeypatch):

@@ -94,12 +94,15 @@ def run(
     checked = None
     # PyTorch's default, and what its modules pass in evaluation.
     has_dropout = type(dropout_p) is not float or dropout_p != 0.0
-    if attn_mask is None and not has_dropout and not attention_module.is_traced(query):
-        checked = _what_is_checked(emulate, query, key, value, is_causal, scale, enable_gqa)
+    if not has_dropout and not attention_module.is_traced(query):
+        checked = _what_is_checked(
+            emulate, query, key, value, attn_mask, is_causal, scale, enable_gqa
+        )
         call = _passed.get(checked)
         if call is not None:
+            bias = None if attn_mask is None else _bias(attn_mask, query.dtype)
             try:
-                return call.run(query, key, value, None, None, None)
+                return call.run(query, key, value, bias, None, None)
             except (UnsupportedError, TypeError):
                 pass  # a gradient, or a negative bit: what becomes of it is decided below
     dropout_p, scale = read("dropout_p", dropout_p), read("scale", scale)
@@ -140,9 +143,16 @@ _MAX_PASSED = 1024
 
 
 def _what_is_checked(
-    emulate: bool, query: Any, key: Any, value: Any, is_causal: bool, scale: Any, enable_gqa: bool
+    emulate: bool,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
 ) -> Any:
-    """All that the checks of a call without a mask look at; None for what is not usual.
+    """All that the checks of a call look at; None for what is not usual.
 
     They take longer than a kernel of a short sequence, and models repeat calls.
     """
@@ -158,8 +168,15 @@ def _what_is_checked(
     for tensor in (query, key, value):
         if tensor.is_nested or tensor.layout is not torch.strided:
             return None
+    of_mask = None
+    if mask is not None:
+        if type(mask) is not kind or mask.layout is not torch.strided:
+            return None
+        if mask.requires_grad or mask.is_neg() or mask._is_zerotensor():
+            return None
+        of_mask = mask.shape, mask.dtype, mask.device
     return (
-        query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype,
+        query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, of_mask,
         query.device, key.device, value.device, emulate, is_causal, scale, enable_gqa,
     )  # fmt: skip
 
@@ -384,8 +401,23 @@ def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """0 where a boolean mask keeps a key, and -inf where it hides it."""
-    kept = torch.zeros((), dtype=dtype, device=mask.device)
-    return torch.where(mask, kept, -math.inf)
+    if attention_module.is_traced(mask):
+        return torch.where(mask, torch.zeros((), dtype=dtype, device=mask.device), -math.inf)
+    numbers = _numbers.get((dtype, mask.device))
+    if numbers is None:
+        with torch.inference_mode(False):
+            kept, hidden = (
+                torch.full((), number, dtype=dtype, device=mask.device)
+                for number in (0.0, -math.inf)
+            )
+        numbers = kept, hidden
+        if not (mask.is_cuda and torch.cuda.is_current_stream_capturing()):
+            _numbers[dtype, mask.device] = numbers
+    return torch.where(mask, *numbers)
+
+
+#: 0 and -inf, which take longer to make than a mask of a short sequence.
+_numbers: Dict[Tuple[torch.dtype, torch.device], Tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def _unexpand(mask: torch.Tensor) -> torch.Tensor:
