@@ -386,7 +386,9 @@ def _traced(
 ) -> Any:
     """A call that PyTorch must see as an operator."""
     from flashcore.operators import autocast, custom, gradients
+    from flashcore.tensor_arguments import expect_tensors
 
+    expect_tensors(q=q, k=k, v=v)
     beside = custom.as_tensors(beside, q)
     if not custom.appends(beside):
         q, k, v = autocast.cast(q, k, v)
@@ -416,12 +418,17 @@ def _with_gradients(
     """An eager call some of whose tensors need gradients. Raises GradientError for those
     that nothing computes."""
     from flashcore.operators import autocast, custom
+    from flashcore.resolve import check_tensors
+    from flashcore.tensor_arguments import expect_tensors
 
+    expect_tensors(q=q, k=k, v=v)
     q, k, v = autocast.cast(q, k, v)
     known = _for_operators(options, beside)
     if known is not None:
         return custom.attention(q, k, v, bias=bias, is_traced=False, **known)
-    return _by_formula(make_options(*options), beside, score_mod, mask_mod, q, k, v, bias)
+    checked = make_options(*options)
+    check_tensors(checked, q, k, v, bias, beside)
+    return _by_formula(checked, beside, score_mod, mask_mod, q, k, v, bias)
 
 
 def _by_formula(

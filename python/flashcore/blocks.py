@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Sequence, Tuple
 from flashcore import _core
 from flashcore.arrays import is_tensor, library_of
 from flashcore.errors import UnsupportedError
+from flashcore.kinds import describe
 from flashcore.options import read_block_size
 
 __all__ = ["BlockLists", "block_lists", "read_lists"]
@@ -117,7 +118,7 @@ def read_lists(block_mask: Any) -> Tuple[Any, Tuple[Any, Any, Any, Any]]:
     if counts is None or indices is None:
         raise TypeError(
             "expects block_mask to be flashcore.BlockLists or a BlockMask with kv_num_blocks and "
-            f"kv_indices, but got {block_mask!r}"
+            f"kv_indices, but got {describe(block_mask)}"
         )
     size = _size_of(block_mask)
     full_counts = getattr(block_mask, "full_kv_num_blocks", None)

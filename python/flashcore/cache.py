@@ -173,10 +173,19 @@ def precompile(
     """
     static, batch_invariant = read("static", static), read("batch_invariant", batch_invariant)
     multiprocessors = read("multiprocessors", multiprocessors)
-    target = Path(folder)
+    if multiprocessors < 1:
+        raise ValueError(f"expects multiprocessors of at least 1, but got {multiprocessors}")
+    if isinstance(problems, str):
+        raise TypeError(f"expects problems to be a list of words, but got a str: write [{problems!r}]")
+    target = read_folder(folder)
+    every_chip = read_chips(chips) or _core.chips()
     regions = _regions_of(score_mod, mask_mod)
 
-    def kernel_of(words: str) -> "tuple[str, Schedule]":
+    def kernel_of(words: Any) -> "tuple[str, Schedule]":
+        if isinstance(words, (Problem, Merge)):
+            words = words.words()
+        if not isinstance(words, str):
+            raise TypeError(f"expects problems to be a list of words, but got one of {words!r}")
         if words.startswith("merge"):
             return Merge.parse(words).words(), ()
         problem = Problem.parse(words)
@@ -192,9 +201,33 @@ def precompile(
         return problem.words(), schedule
 
     for words, schedule in map(kernel_of, problems):
-        for chip in chips or _core.chips():
+        for chip in every_chip:
             put(target, Kernel(words, chip, schedule, assembler()))
     return entries(target)
+
+
+def read_folder(folder: Any) -> Path:
+    """An argument that names a folder, which may be one to come."""
+    if not isinstance(folder, (str, os.PathLike)) or folder == "":
+        raise TypeError(f"expects folder to be a path, but got {folder!r}")
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise NotADirectoryError(f"expects folder to be a folder, but got the file {folder}")
+    return Path(folder)
+
+
+def read_chips(chips: Any) -> List[str]:
+    """An argument that lists chips by their names; empty for None."""
+    if chips is None:
+        return []
+    if isinstance(chips, str) or not hasattr(chips, "__iter__"):
+        raise TypeError(f"expects chips to be a list of names such as 'sm_80', but got {chips!r}")
+    names = list(chips)
+    for name in names:
+        if name not in _core.chips():
+            raise ValueError(
+                f"expects chips to be of {', '.join(_core.chips())}, but got {name!r}"
+            )
+    return names
 
 
 def _regions_of(

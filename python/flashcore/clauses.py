@@ -84,7 +84,9 @@ def prepare(name: str, array: Any) -> Any:
         axes = "one axis" if clause.rank == 1 else f"{clause.rank} axes, ({', '.join(clause.axes)})"
         raise ValueError(f"expects {name} to have {axes}, but got {view.rank}")
     wanted = contiguous_strides(view.shape)
-    is_dense = all(n <= 1 or s == w for n, s, w in zip(view.shape, view.strides, wanted))
+    is_dense = 0 in view.shape or all(
+        n <= 1 or s == w for n, s, w in zip(view.shape, view.strides, wanted)
+    )
     return array if is_dense else dense(name, array)
 
 

@@ -20,11 +20,15 @@ import torch
 
 from flashcore import _core
 from flashcore.attention import attention
-from flashcore.kinds import FLAG, read
+from flashcore.kinds import FLAG, describe, read
+from flashcore.operands import CLAUSES, ENDS
 from flashcore.operators import gradients, training
 from flashcore.operators.fallback import attention_by_torch, sequences_by_torch, warn_once
 from flashcore.operators.gradients import needs_gradient
+from flashcore.options import is_positive, make_options, read_dropout
 from flashcore.problem import row_step
+from flashcore.resolve import check_tensors
+from flashcore.tensor_arguments import expect_optional, expect_rank, expect_tensors
 from flashcore.tensors import check_no_overlap
 from flashcore.torch import dropped
 from flashcore.torch.dropout import dropout_options
@@ -88,6 +92,8 @@ def flash_attn_func(
     Raises flashcore.GradientError where nothing computes its gradients, and what
     flashcore.attention raises.
     """
+    expect_tensors(q=q, k=k, v=v)
+    expect_optional(alibi_slopes=alibi_slopes)
     return_attn_probs = _read_flags(return_attn_probs, deterministic)
     if dropout_p and not return_attn_probs and gradients.falls_back(q, k, v, alibi_slopes):
         return _by_torch(
@@ -204,8 +210,12 @@ def flash_attn_varlen_func(
     Raises flashcore.GradientError where nothing computes its gradients, and what
     flashcore.attention raises.
     """
+    expect_tensors(q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    expect_optional(block_table=block_table, alibi_slopes=alibi_slopes)
+    expect_rank("(sequences + 1,)", cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    _expect_most(max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k)
     if block_table is None:
-        _expect_rows(q=q, k=k, v=v)
+        expect_rank(_ROWS, q=q, k=k, v=v)
         if gradients.falls_back(q, k, v) and not return_attn_probs and alibi_slopes is None:
             options = common_options(softmax_scale, causal, window_size, softcap)
             if not _has_backward(q, k, v, dropout_p, **options):
@@ -213,7 +223,7 @@ def flash_attn_varlen_func(
         k, v = k[None], v[None]
         keys = {"cu_seqlens_k": cu_seqlens_k}
     else:
-        _expect_rows(q=q)
+        expect_rank(_ROWS, q=q)
         keys = {"seqused_k": _count(cu_seqlens_k, cu_seqlens_q), "page_table": block_table}
 
     def lengths() -> Tuple[torch.Tensor, torch.Tensor]:
@@ -240,7 +250,7 @@ def flash_attn_varlen_func(
     out, softmax_lse = result
     mask = q.new_empty(0)
     if dropout:
-        most = int(max_seqlen_q), int(max_seqlen_k)
+        most = _most("max_seqlen_q", max_seqlen_q), _most("max_seqlen_k", max_seqlen_k)
         probabilities = _probabilities(
             q, k, cu_seqlens_q, cu_seqlens_k, most, block_table, alibi_slopes,
             **_options(softmax_scale, causal, window_size, softcap),
@@ -279,6 +289,9 @@ def _by_torch(
     **options: Any,
 ) -> torch.Tensor:
     """A call that needs gradients, with a warning; what is dropped is drawn by PyTorch."""
+    if dropout_p:
+        read_dropout(dropout_p)
+    _check_for_torch(q, k, v, cu_seqlens, causal=causal, layout=layout, **options)
     warn_once("it needs gradients")
     options |= {"causal": "bottom_right" if causal else None, "dropout_p": dropout_p}
     if cu_seqlens is not None:
@@ -286,6 +299,31 @@ def _by_torch(
     o: Any = attention_by_torch(q, k, v, layout=layout, **options)
     result: torch.Tensor = o
     return result
+
+
+def _check_for_torch(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens: Optional[Tuple[torch.Tensor, torch.Tensor]],
+    *,
+    causal: bool,
+    layout: str,
+    window: Any,
+    softcap: Optional[float],
+    scale: Optional[float],
+    bias: Optional[torch.Tensor] = None,
+) -> None:
+    """What the kernel checks of a call that PyTorch computes."""
+    if sys.modules["flashcore.attention"].is_traced(q):
+        return
+    options = make_options(causal, window, softcap, scale, False, layout)
+    if cu_seqlens is None:
+        check_tensors(options, q, k, v, bias, None)
+        return
+    ends = dict(zip(ENDS, cu_seqlens))
+    beside = tuple(ends.get(name) for name in CLAUSES)
+    check_tensors(options, q[None], k[None], v[None], bias, beside)
 
 
 def _probabilities(
@@ -470,6 +508,13 @@ def attend_to_cache(
 
     mask_mod: in the place of that of cache_leftpad.
     """
+    expect_tensors(q=q, k_cache=caches.k, v_cache=caches.v)
+    expect_optional(
+        k=k, v=v, rotary_cos=rotary_cos, rotary_sin=rotary_sin, alibi_slopes=alibi_slopes,
+        cache_leftpad=cache_leftpad, cache_batch_idx=caches.entries, block_table=caches.table,
+    )  # fmt: skip
+    expect_rank("(batch, seqlen_q, heads, head_dim)", q=q)
+    expect_rank("(entries or pages, rows, heads, head_dim)", k_cache=caches.k, v_cache=caches.v)
     rotary_interleaved = read("rotary_interleaved", rotary_interleaved)
     return_softmax_lse = read("return_softmax_lse", return_softmax_lse)
     causal = read("causal", causal, FLAG)
@@ -904,6 +949,12 @@ def common_options(
     left, right = _sides(window_size)
     is_causal = read("causal", causal, FLAG)
     cap = read("softcap", softcap)
+    if cap is not None and not cap >= 0:
+        raise ValueError(f"expects softcap to be 0, for none, or positive, but got {softcap!r}")
+    if softmax_scale is not None and not _is_scale(read("softmax_scale", softmax_scale)):
+        raise ValueError(
+            f"expects softmax_scale to be positive and a number of float32, but got {softmax_scale!r}"
+        )
     return {
         "causal": is_causal,
         # A causal call sees nothing to the right, whatever its window says.
@@ -912,6 +963,10 @@ def common_options(
         "scale": read("softmax_scale", softmax_scale),
         "layout": "bshd",
     }
+
+
+def _is_scale(scale: Any) -> bool:
+    return is_positive(scale) if isinstance(scale, (int, float)) else scale > 0  # a symbol
 
 
 def _read_flags(return_attn_probs: Any, deterministic: Any) -> bool:
@@ -980,26 +1035,40 @@ def _slopes(
     }
 
 
-def _expect_rows(**tensors: torch.Tensor) -> None:
-    for name, tensor in tensors.items():
-        if tensor.dim() != 3:
-            raise ValueError(
-                f"expects {name} of (total, heads, head_dim), but got {tuple(tensor.shape)}"
-            )
+#: Of sequences back to back.
+_ROWS = "(total, heads, head_dim)"
+
+
+def _expect_most(**lengths: Any) -> None:
+    """Numbers that may be tensors on a GPU, which nobody reads."""
+    for name, length in lengths.items():
+        if length is not None and not isinstance(length, torch.Tensor):
+            if read(name, length) < 0:
+                raise ValueError(f"expects {name} of at least 0, but got {length}")
+
+
+def _most(name: str, length: Any) -> int:
+    """Of a call whose results have as many rows or columns."""
+    if length is None:
+        raise ValueError(f"expects {name} with dropout_p and return_attn_probs, but got None")
+    return int(length)
 
 
 def _sides(window_size: Window) -> Tuple[Optional[int], Optional[int]]:
     # flash-attn's callers have both in a tensor, too; in host memory it is read at each call.
     if isinstance(window_size, torch.Tensor) and window_size.device.type == "cpu":
         window_size = window_size.tolist()
-    if len(window_size) != 2:
-        raise ValueError(f"expects window_size to be (left, right), but got {window_size!r}")
+    if not hasattr(window_size, "__len__") or len(window_size) != 2:
+        raise ValueError(
+            f"expects window_size to be (left, right), but got {describe(window_size)}"
+        )
     left, right = (read("window_size", side, whole=window_size) for side in window_size)
     return left if left >= 0 else None, right if right >= 0 else None
 
 
 def _unpack(name: str, packed: torch.Tensor, count: int, rows: str = "batch, seqlen") -> Any:
     axis = 1 + rows.count(",")
+    expect_tensors(**{name: packed})
     if packed.dim() != axis + 3 or packed.shape[axis] != count:
         raise ValueError(
             f"expects {name} of ({rows}, {count}, heads, head_dim), but got {tuple(packed.shape)}"

@@ -23,6 +23,7 @@ from flashcore.flash_attn import (
     Caches, Window, attend_to_cache, common_options, in_pages, is_batch_invariant,
 )  # fmt: skip
 from flashcore.kinds import read
+from flashcore.tensor_arguments import expect_optional, expect_rank, expect_tensors
 from flashcore.merges import merge
 from flashcore.scalars import number
 
@@ -82,6 +83,8 @@ def flash_attn_func(
 
     Raises UnsupportedError for qv and float8, and what flashcore.attention raises.
     """
+    expect_tensors(q=q, k=k, v=v)
+    expect_optional(out=out)
     _refuse(q, qv=qv)
     chunk = _chunk_mod(attention_chunk, causal, q, lambda: k.shape[1] - q.shape[1])
     result: Result = attention(
@@ -109,6 +112,7 @@ def flash_attn_qkvpacked_func(
 ) -> Result:
     """:func:`flash_attn_func` of qkv: (batch, seqlen, 3, heads, head_dim), or with num_heads_q
     (batch, seqlen, num_heads_q + 2 * heads_kv, head_dim). Nothing is copied."""
+    expect_tensors(qkv=qkv)
     if num_heads_q is None:
         if qkv.dim() != 5 or qkv.shape[2] != 3:
             raise ValueError(
@@ -117,8 +121,11 @@ def flash_attn_qkvpacked_func(
             )
         q, k, v = qkv.unbind(2)
     else:
+        expect_rank("(batch, seqlen, heads, head_dim) with num_heads_q", qkv=qkv)
+        if read("num_heads_q", num_heads_q) < 1:
+            raise ValueError(f"expects num_heads_q of at least 1, but got {num_heads_q}")
         heads_kv, rest = divmod(qkv.shape[2] - num_heads_q, 2)
-        if qkv.dim() != 4 or rest or heads_kv < 1:
+        if rest or heads_kv < 1:
             raise ValueError(
                 f"expects qkv of (batch, seqlen, {num_heads_q} + 2 * heads_kv, head_dim), but got "
                 f"{tuple(qkv.shape)}"
@@ -188,10 +195,20 @@ def flash_attn_varlen_func(
 
     Returns out: (total_q, heads_q, head_dim_v), and softmax_lse: float32 (heads_q, total_q).
     """
-    _refuse(q, qv=qv, q_v=q_v, seqused_q=seqused_q, dropout_p=dropout_p or None)
+    expect_tensors(q=q, k=k, v=v)
     if cu_seqlens_q is None:
         raise ValueError("expects cu_seqlens_q, but got None: flash_attn_func is for batches")
+    expect_tensors(cu_seqlens_q=cu_seqlens_q)
+    expect_optional(
+        cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, page_table=page_table, out=out,
+        block_table=block_table, alibi_slopes=alibi_slopes,
+    )  # fmt: skip
+    expect_rank("(total, heads, head_dim)", q=q)
+    expect_rank("(sequences + 1,)", cu_seqlens_q=cu_seqlens_q)
+    _refuse(q, qv=qv, q_v=q_v, seqused_q=seqused_q, dropout_p=dropout_p or None)
     table = _one_of("page_table", page_table, "block_table", block_table)
+    if table is None:
+        expect_rank("(total, heads, head_dim)", k=k, v=v)
     used = seqused_k
     if table is not None and used is None:
         if cu_seqlens_k is None:
@@ -201,9 +218,14 @@ def flash_attn_varlen_func(
             )
         used = cu_seqlens_k.diff()
 
+    if used is None and cu_seqlens_k is None:
+        raise ValueError(
+            "expects cu_seqlens_k or seqused_k, but got neither: one says how many keys each "
+            "sequence has"
+        )
+
     def offsets() -> Any:
         of_q = cu_seqlens_q.diff()
-        assert used is not None or cu_seqlens_k is not None
         return (used if used is not None else cu_seqlens_k.diff()) - of_q  # type: ignore[union-attr]
 
     wants_lse = read("return_attn_probs", return_attn_probs) or read(
@@ -225,7 +247,7 @@ def flash_attn_varlen_func(
         mask_mod=_chunk_mod(attention_chunk, causal, q, offsets),
         lse=wants_lse,
         out=None if out is None else out[None],
-        **_options(softmax_scale, causal, window_size or (-1, -1), softcap),
+        **_options(softmax_scale, causal, _NO_WINDOW if window_size is None else window_size, softcap),
     )
     return (result[0][0], result[1][0]) if wants_lse else result[0]
 
@@ -287,6 +309,13 @@ def flash_attn_with_kvcache(
     Returns out, as q is, and with return_softmax_lse softmax_lse: float32 (batch, heads_q,
     seqlen_q), or (heads_q, total_q).
     """
+    expect_tensors(q=q, k_cache=k_cache, v_cache=v_cache)
+    expect_optional(
+        k=k, v=v, cu_seqlens_q=cu_seqlens_q, page_table=page_table, block_table=block_table,
+        alibi_slopes=alibi_slopes, out=out,
+    )  # fmt: skip
+    if cache_seqlens is not None and not isinstance(cache_seqlens, torch.Tensor):
+        cache_seqlens = read("cache_seqlens", cache_seqlens)
     _refuse(q, qv=qv, cu_seqlens_k_new=cu_seqlens_k_new, rotary_seqlens=rotary_seqlens)
     table = _one_of("page_table", page_table, "block_table", block_table)
     caches = Caches(k_cache, v_cache, cache_batch_idx, table)
@@ -311,6 +340,7 @@ def flash_attn_with_kvcache(
             out=out,
         )  # fmt: skip
         return result
+    expect_rank("(sequences + 1,)", cu_seqlens_q=cu_seqlens_q)
     given = {"k": k, "v": v, "rotary_cos": rotary_cos, "cache_leftpad": cache_leftpad}
     _refuse(q, "with cu_seqlens_q", **given)
     batch = cu_seqlens_q.shape[0] - 1
@@ -322,7 +352,11 @@ def flash_attn_with_kvcache(
         )
     used = cache_seqlens
     if used is None or isinstance(used, int):
-        count = paged.rows if used is None else read("cache_seqlens", used)
+        count = paged.rows if used is None else used
+        if not 0 <= count <= paged.rows:
+            raise ValueError(
+                f"expects cache_seqlens from 0 to {paged.rows}, the rows of the cache, but got {count}"
+            )
         used = torch.full((batch,), count, dtype=torch.int32, device=q.device)
     return flash_attn_varlen_func(
         q, paged.k, paged.v, cu_seqlens_q, None, max_seqlen_q, None, None, used, softmax_scale,
@@ -347,6 +381,24 @@ def flash_attn_combine(
 
     Returns the result, and its lse (batch, seqlen, heads).
     """
+    expect_tensors(out_partial=out_partial, lse_partial=lse_partial)
+    expect_optional(out=out)
+    expect_rank("(splits, batch, seqlen, heads, head_dim)", out_partial=out_partial)
+    expect_rank("(splits, batch, seqlen, heads)", lse_partial=lse_partial)
+    if lse_partial.dtype != torch.float32 or lse_partial.shape != out_partial.shape[:4]:
+        raise ValueError(
+            f"expects lse_partial of float32 {tuple(out_partial.shape[:4])}, as out_partial has "
+            f"rows, but got {lse_partial.dtype} {tuple(lse_partial.shape)}"
+        )
+    if out_dtype not in (None, torch.float16, torch.bfloat16, torch.float32):
+        raise TypeError(
+            "expects out_dtype of torch.float16, bfloat16 or float32, or None, but got "
+            f"{out_dtype!r}"
+        )
+    if out is not None and out.shape != out_partial.shape[1:]:
+        raise ValueError(
+            f"expects out of {tuple(out_partial.shape[1:])}, but got {tuple(out.shape)}"
+        )
     result, lse = merge(out_partial, lse_partial.transpose(2, 3), layout="bshd")
     if out_dtype is not None:
         result = result.to(out_dtype)
@@ -373,6 +425,9 @@ def _refuse(q: torch.Tensor, when: str = "here", **given: Any) -> None:
             raise UnsupportedError(f"expects {name}=None {when}, but got one")
 
 
+_NO_WINDOW = (-1, -1)
+
+
 def _one_of(first: str, one: Any, second: str, other: Any) -> Any:
     """Of two names of one thing."""
     if one is not None and other is not None:
@@ -381,6 +436,7 @@ def _one_of(first: str, one: Any, second: str, other: Any) -> Any:
 
 
 def _sinks(sinks: Optional[torch.Tensor], s_aux: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    expect_optional(sinks=sinks, s_aux=s_aux)
     given: Optional[torch.Tensor] = _one_of("sinks", sinks, "s_aux", s_aux)
     return given if given is None or given.dtype is torch.float32 else given.float()
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Tuple
 from flashcore.attention import attention
 from flashcore.blocks import has_size_of_kernels
 from flashcore.errors import UnsupportedError
-from flashcore.kinds import read
+from flashcore.kinds import describe, is_array, read
 from flashcore.mods import reads_by_key
 
 __all__ = ["flex_attention"]
@@ -51,6 +51,13 @@ def flex_attention(
     Raises ValueError for a block_mask of other sizes, UnsupportedError for a return_aux that asks
     for max_scores, and what flashcore.attention raises.
     """
+    for name, array in (("query", query), ("key", key), ("value", value)):
+        if not is_array(array):
+            raise TypeError(f"expects {name} to be an array, but got {describe(array)}")
+        if len(array.shape) != 4:
+            raise ValueError(
+                f"expects {name} of (batch, heads, seqlen, head_dim), but got {tuple(array.shape)}"
+            )
     needs_lse = _reads_aux(return_aux, return_lse)
     enable_gqa, return_lse = read("enable_gqa", enable_gqa), read("return_lse", return_lse)
     if query.shape[1] != key.shape[1] and not enable_gqa:
@@ -90,6 +97,10 @@ def _reads_aux(return_aux: Any, return_lse: bool) -> bool:
             "expects return_aux that asks for no max_scores, which no kernel writes, but got "
             f"{return_aux!r}"
         )
+    if not hasattr(return_aux, "lse"):
+        raise TypeError(
+            f"expects return_aux to be an AuxRequest or None, but got {describe(return_aux)}"
+        )
     return bool(return_aux.lse)
 
 
@@ -97,6 +108,13 @@ def _expect_sizes(block_mask: Any, query: Any, key: Any) -> None:
     """PyTorch has no block_mask of other sizes than it was made for, either."""
     made_for = getattr(block_mask, "seq_lengths", None)
     sizes = (query.shape[2], key.shape[2])
+    lists = getattr(block_mask, "kv_num_blocks", None)
+    for axis, size in zip(("batch", "heads"), () if lists is None else lists.shape[:2]):
+        wanted = query.shape[("batch", "heads").index(axis)]
+        if size not in (1, wanted):
+            raise ValueError(
+                f"expects block_mask of {axis} 1 or {wanted}, as query has, but got {size}"
+            )
     if made_for is None or _hides_nothing(block_mask) or tuple(made_for) == sizes:
         return
     raise ValueError(
@@ -125,7 +143,8 @@ def _read_mask(block_mask: Any, query: Any) -> Tuple[Optional[Callable[..., Any]
     mask_mod: Optional[Callable[..., Any]] = getattr(block_mask, "mask_mod", None)
     if not callable(mask_mod):
         raise TypeError(
-            f"expects block_mask to be a BlockMask with a mask_mod, or None, but got {block_mask!r}"
+            "expects block_mask to be a BlockMask with a mask_mod, or None, but got "
+            f"{describe(block_mask)}"
         )
     if _is_noop(mask_mod):  # what such a mask hides is in its lists of blocks
         return None, block_mask

@@ -128,11 +128,11 @@ def export(
 
     Returns the entries of the folder.
     """
-    wanted = None if chips is None else list(chips)
+    wanted, target = cache.read_chips(chips), cache.read_folder(folder)
     for key, made in loaded().items():
         for chip in wanted or [made.module.chip]:
-            cache.put(Path(folder), Kernel(key.words, chip, key.schedule, assembler()))
-    return cache.entries(Path(folder))
+            cache.put(target, Kernel(key.words, chip, key.schedule, assembler()))
+    return cache.entries(target)
 
 
 def load(target: "_core.Device", problem: "Problem | Merge", schedule: Schedule) -> Loaded:

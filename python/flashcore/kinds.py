@@ -96,7 +96,7 @@ _KINDS: Dict[Kind, Tuple[str, ...]] = {
     WHOLE: (
         "window", "window_size", "max_seqlen_q", "max_seqlen_k", "num_splits", "cache_seqlens", "block_size",
         "grid", "block", "shared", "threads", "seed", "max_instructions", "multiprocessors",
-        "seqlen_q", "seqlen_k", "block_m", "block_n", "batch", "head", "attention_chunk",
+        "seqlen_q", "seqlen_k", "block_m", "block_n", "batch", "head", "attention_chunk", "num_heads_q",
     ),
     FLAG: (
         "lse", "static", "batch_invariant", "rotary_interleaved", "is_causal", "enable_gqa", "return_lse",

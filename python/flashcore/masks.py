@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, List, Sequence
 
-from flashcore.kinds import read
+from flashcore.kinds import describe, read
 from flashcore.regions import Mod, Program, trace_mods
 from flashcore.scalars import Capture, Op
 
@@ -40,6 +40,11 @@ def show_mask(
     for name, size in sizes.items():
         if read(name, size) < 1:
             raise ValueError(f"expects {name} to be at least 1, but got {size}")
+    if not callable(mask_mod):
+        raise TypeError(f"expects mask_mod to be a function, but got {describe(mask_mod)}")
+    for name, place in (("batch", batch), ("head", head)):
+        if place < 0:
+            raise ValueError(f"expects {name} to be at least 0, but got {place}")
     traced = trace_mods(None, mask_mod)
     assert traced.mask
     tensors = [_on_host(capture) for capture in traced.captures]

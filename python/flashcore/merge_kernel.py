@@ -14,7 +14,7 @@ from flashcore.errors import Error, UnsupportedError, not_loaded
 from flashcore.operands import CLAUSES, SINKS
 from flashcore.problem import Merge, row_step
 
-__all__ = ["parts_of", "run"]
+__all__ = ["check", "parts_of", "run"]
 
 Sizes = Tuple[int, ...]
 
@@ -108,6 +108,19 @@ def _check(
                 f"got them on {name_of_device(other.device)}"
             )
     return sizes
+
+
+def check(outputs: Any, lses: Any, sinks: Any, layout: str) -> None:
+    """Checks a merge of PyTorch's tensors that PyTorch computes, as the kernel's are."""
+    tensors = [
+        _together(name, [x.detach() for x in parts] if isinstance(parts, (list, tuple)) else parts)
+        for name, parts in (("outputs", outputs), ("lses", lses))
+    ]
+    of_outputs, of_lses = (
+        _core.view(x.detach(), None, name) for x, name in zip(tensors, ("outputs", "lses"))
+    )
+    of_sinks = None if sinks is None else _core.view(sinks.detach(), None, SINKS)
+    _check(of_outputs, of_lses, of_sinks, layout)
 
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}

@@ -6,8 +6,9 @@ import sys
 from typing import Any, Literal, Optional, Sequence, Tuple, TypeVar, get_args, overload
 
 from flashcore.arrays import run_on_stream
-from flashcore.kinds import expect_one_of
-from flashcore.merge_kernel import parts_of, run
+from flashcore.kinds import describe, expect_one_of, is_array
+from flashcore.merge_kernel import check, parts_of, run
+from flashcore.operands import SINKS
 from flashcore.options import LAYOUTS, Layout
 
 __all__ = ["merge"]
@@ -71,6 +72,12 @@ def merge(
     expect_one_of("layout", layout, LAYOUTS)
     expect_one_of("device", device, (None, *get_args(_Device)))
     first, *others = parts_of("outputs", outputs)
+    for name, parts in (("outputs", (first, *others)), ("lses", parts_of("lses", lses))):
+        for part in parts:
+            if not is_array(part):
+                raise TypeError(f"expects {name} to be arrays, but got {describe(part)}")
+    if sinks is not None and not is_array(sinks):
+        raise TypeError(f"expects {SINKS} to be an array or None, but got {describe(sinks)}")
     if "torch" in sys.modules:
         every = (first, *others, *parts_of("lses", lses), sinks)
         is_traced = sys.modules["flashcore.attention"].is_traced
@@ -81,6 +88,7 @@ def merge(
         if _needs_gradients(every):
             from flashcore.operators import merging
 
+            check(outputs, lses, sinks, layout)
             return merging.with_gradients(outputs, lses, sinks, layout=layout)
 
     if stream is None:

@@ -17,6 +17,7 @@ import types
 import weakref
 from typing import Any, Dict, FrozenSet, List, NamedTuple, NoReturn, Optional, Tuple
 
+from flashcore.kinds import describe
 from flashcore.options import CaptureKind, Mods
 from flashcore.regions import KEY, Frozen, Mod, TracedMods, trace_mods
 from flashcore.scalars import Captured, signature_of
@@ -33,6 +34,7 @@ class Handle:
     """A function that is traced once, whatever it reads: the result of mask and score."""
 
     def __init__(self, name: str, function: Mod) -> None:
+        _expect_function("function", function)
         self.name = name
         self.function = function
         is_score = name == "score_mod"
@@ -51,6 +53,12 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.function!r}>"
+
+
+def _expect_function(name: str, function: Any) -> None:
+    """Of one that is to be traced, which a handle is no more."""
+    if isinstance(function, Handle) or not callable(function):
+        raise TypeError(f"expects {name} to be a function, but got {describe(function)}")
 
 
 def handle_of(serial: str) -> Handle:
@@ -221,7 +229,7 @@ def _key_of(name: str, mod: Mod, tensors: List[Any]) -> Any:
     if type(mod) is not Handle:
         return _key(mod, tensors, 0)
     if mod.name != name:
-        raise TypeError(f"expects {name} to be one, but got {mod!r}")
+        raise TypeError(f"expects {name} to be a function, but got that of a {mod.name}: {mod!r}")
     tensors += mod.arrays
     return Handle, mod.serial
 

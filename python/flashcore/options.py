@@ -254,4 +254,7 @@ def has_few_queries(max_seqlen_q: Any, cu_seqlens_q: Any) -> Optional[bool]:
             f"expects no max_seqlen_q without {ENDS[0]}, but got {max_seqlen_q}: the axis of "
             "q says how many queries there are"
         )
-    return bool(read("max_seqlen_q", max_seqlen_q) <= FEW_QUERIES)
+    longest = read("max_seqlen_q", max_seqlen_q)
+    if longest < 0:
+        raise ValueError(f"expects max_seqlen_q of at least 0, but got {longest}")
+    return bool(longest <= FEW_QUERIES)

@@ -99,6 +99,8 @@ class Merge:
     @staticmethod
     def parse(words: str) -> Merge:
         """Reads such words. Raises ValueError for others."""
+        if not isinstance(words, str):
+            raise ValueError(f"expects words to be a text, but got {words!r}")
         found = re.fullmatch(r"merge d([1-9]\d{0,3}) (f16|bf16|f32)( sink)?", words.strip())
         if not found:
             raise ValueError(
@@ -234,6 +236,8 @@ class Problem:
         """
         import json  # here, since calls without functions or clauses need none
 
+        if not isinstance(words, str) or "\0" in words:
+            raise ValueError(f"expects words to be a text without NUL, but got {words!r}")
         said: Dict[str, Any] = json.loads(_core.describe_shape(words))
         said["sizes"] = said["sizes"].items()
         for name in ("operands", "sizes", "regions"):

@@ -18,6 +18,7 @@ from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence
 # scalars finds them by name:
 from flashcore import activations as _activations  # noqa: F401
 from flashcore import functions as _functions  # noqa: F401
+from flashcore.kinds import describe
 from flashcore.scalars import Capture, Captures, Op, Scalar, Tracer, call_torch, is_recorded
 
 __all__ = ["Frozen", "Regions", "TracedMods", "trace", "trace_mods"]
@@ -162,7 +163,7 @@ def _trace_one(name: str, mod: Mod, captures: Captures) -> Program:
 
 def _check_parameters(name: str, mod: Mod) -> None:
     if not callable(mod):
-        raise TypeError(f"expects {name} to be a function or None, but got {mod!r}")
+        raise TypeError(f"expects {name} to be a function or None, but got {describe(mod)}")
     try:
         signature = inspect.signature(mod)
     except ValueError:  # of a function in C

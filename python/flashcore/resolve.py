@@ -27,7 +27,7 @@ from flashcore.tensors import (
     read_tensor, reorder, strides_of,
 )  # fmt: skip
 
-__all__ = ["call_for", "join_results", "resolve"]
+__all__ = ["call_for", "check_tensors", "join_results", "resolve"]
 
 #: Of q, k, v, bias, out, stream and the tuple of tensors beside these.
 Run = Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
@@ -147,6 +147,23 @@ def resolve(
     library = arrays.library_of(q)
     if library is not None and library.autocasts(q, k, v) and NEW_ROWS[0] not in given:
         return partial(_run_autocast, library, call), _WRITES_NOTHING
+    arguments = _read(options, library, q, k, v, bias, out, out_lse, stream, given)
+    return _action(library, options, call, arguments, q), _writes(arguments)
+
+
+def _read(
+    options: Options,
+    library: Optional[Library],
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    out_lse: Any,
+    stream: Any,
+    given: Dict[str, Any],
+) -> Arguments:
+    """What the arguments of a call are, checked."""
     arguments = Arguments(
         read_tensor("q", q, options.layout, stream),
         read_tensor("k", k, options.layout, stream),
@@ -160,7 +177,21 @@ def resolve(
         options.block_size and word_of(options.block_size, [given[name] for name in LISTS]),
     )
     _check(arguments, options)
-    return _action(library, options, call, arguments, q), _writes(arguments)
+    return arguments
+
+
+def check_tensors(options: Options, q: Any, k: Any, v: Any, bias: Any, beside: Any) -> None:
+    """Checks a call of PyTorch's tensors that PyTorch computes, as the kernel's are.
+
+    Raises what :func:`flashcore.attention` does for arguments that do not fit.
+    """
+    q, k, v, bias = (x.detach() if hasattr(x, "detach") else x for x in (q, k, v, bias))
+    if beside is not None:
+        beside = tuple(x.detach() if hasattr(x, "detach") else x for x in beside)
+    prepared = None if beside is None else Prepare(options, beside)(beside, q)
+    given = name_all(options, prepared)
+    expect_pairs(options, given, None)
+    _read(options, arrays.library_of(q), q, k, v, bias, None, None, None, given)
 
 
 def _writes(arguments: Arguments) -> int:

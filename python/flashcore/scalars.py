@@ -301,7 +301,11 @@ def number(value: Any) -> Captured:
     if not isinstance(value, numbers.Real) or _is_bool(value):
         raise TypeError(f"expects value to be a number, but got {value!r}")
     if not isinstance(value, numbers.Integral):
-        return Captured(numpy.array(float(value), "float32"))
+        with numpy.errstate(over="ignore"):
+            became = numpy.array(float(value), "float32")
+        if math.isinf(became) and not math.isinf(value):
+            raise ValueError(f"expects value to be a number of float32, but got {value!r}")
+        return Captured(became)
     if not -(1 << 31) <= int(value) < 1 << 31:
         raise ValueError(f"expects value to be a whole number of 32 bits, but got {value!r}")
     return Captured(numpy.array(int(value), "int32"))

@@ -42,7 +42,7 @@ def register(name: str = NAME) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     _expect_known_transformers()
-    _expect_none_of(("flash", "flex_attention", "sdpa", "paged"), name)
+    _expect_none_of(("flash", "flex_attention", "sdpa", "paged", "eager", "/"), name)
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, attention_mask)
 
@@ -67,6 +67,8 @@ def register_flash(name: str = FLASH_NAME) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     _expect_known_transformers()
+    if not isinstance(name, str):
+        raise TypeError(f"expects name to be a word, but got {name!r}")
     # By these it finds functions that read a page table.
     if not re.fullmatch(r"\w*flash\w*[23]\w*", name) or re.fullmatch(r"flash_attention_\d", name):
         raise ValueError(
@@ -81,6 +83,8 @@ def register_flash(name: str = FLASH_NAME) -> None:
 
 
 def _expect_none_of(words: Tuple[str, ...], name: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"expects name to be a word, but got {name!r}")
     for word in words:
         if word in name:
             hint = ": register_flash takes it" if word == "flash" else ""

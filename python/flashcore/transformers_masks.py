@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import torch
 
+from flashcore.operands import LENGTHS
 from flashcore.torch.dropin import additive
 
 __all__ = ["attention_mask", "options_of"]
@@ -38,7 +39,7 @@ class Visible(NamedTuple):
 
     def without_lengths(self, query: torch.Tensor, key: torch.Tensor) -> Visible:
         """The same, with a bias of all scores in the place of ``more``."""
-        used = self.more.get("seqused_k")
+        used = self.more.get(LENGTHS)
         if used is None:
             return self
         batch, _, rows, _ = query.shape
@@ -80,12 +81,12 @@ def options_of(
         starts = mask[:, 0, 0, 0]
         if torch.compiler.is_compiling():  # which has no constant of a function that is made here
             seen = torch.arange(keys, device=mask.device) >= mask[..., :1]
-            return Visible(causal, window, _bias(seen, position_bias, dtype), {"seqused_k": used})
-        more = {"seqused_k": used, "mask_mod": lambda b, h, i, j: j >= starts[b]}
+            return Visible(causal, window, _bias(seen, position_bias, dtype), {LENGTHS: used})
+        more = {LENGTHS: used, "mask_mod": lambda b, h, i, j: j >= starts[b]}
         return Visible(causal, window, position_bias, more)
     if columns == 3:
         causal = "top_left"
-    return Visible(causal, window, position_bias, {"seqused_k": used})
+    return Visible(causal, window, position_bias, {LENGTHS: used})
 
 
 def _window(sliding_window: Optional[int], is_causal: bool) -> Window:

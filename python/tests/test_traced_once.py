@@ -234,7 +234,7 @@ def test_handles_beside_functions(traces):
 
 
 def test_wrong_handles():
-    with pytest.raises(TypeError, match="expects mask_mod to be one, but got <score_mod"):
+    with pytest.raises(TypeError, match="expects mask_mod to be a function, but got that of a score_mod: <score_mod"):
         mods.read_mods(None, flashcore.score(lambda s, b, h, i, j: s))
     with pytest.raises(TypeError, match="expects mask_mod to return whether the key is seen"):
         flashcore.mask(lambda b, h, i, j: i + j)

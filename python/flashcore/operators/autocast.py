@@ -17,7 +17,7 @@ def type_of(q: Any) -> Optional[torch.dtype]:
 
 def cast(q: Any, k: Any, v: Any) -> Tuple[Any, Any, Any]:
     """Tensors of float32 in that type; others as they are."""
-    if not any(x.dtype is torch.float32 for x in (q, k, v)):
+    if not any(getattr(x, "dtype", None) is torch.float32 for x in (q, k, v)):
         return q, k, v
     dtype = type_of(q)
     if dtype is None:

@@ -24,7 +24,7 @@ from flashcore.options import (
     without_gradients,
 )  # fmt: skip
 from flashcore.problem import schedule_of
-from flashcore.resolve import call_for, join_results
+from flashcore.resolve import call_for, check_tensors, join_results
 
 __all__ = ["appends", "as_tensors", "attention", "attention_with", "constant_options", "expect_traceable"]
 
@@ -279,6 +279,12 @@ def _with_gradients(
         reason = _reason_against_training(asked, q, k, v, bias, lse)
     if reason is None:
         return _train(q, k, v, asked, is_traced)
+    if not is_traced:
+        options = make_options(
+            asked["causal"] or False, _window_of(asked), asked["softcap"], asked["scale"], lse,
+            asked["layout"],
+        )  # fmt: skip
+        check_tensors(options, q, k, v, bias, None)
     warn_once(reason)
     return attention_by_torch(
         q, k, v, causal=asked["causal"], window=_window_of(asked), softcap=asked["softcap"],
