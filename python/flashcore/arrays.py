@@ -469,8 +469,8 @@ TRAITS = (
     ),
     Trait(
         _of_torch(lambda x: x.is_nested),
-        "a nested tensor",
-        f"pass its values with {' and '.join(ENDS)}, or {{x}}.to_padded_tensor(0.0)",
+        "a nested tensor that is not jagged",
+        f"make it of the layout torch.jagged, pass its values with {' and '.join(ENDS)}, or {{x}}.to_padded_tensor(0.0)",
     ),
     Trait(
         _of_torch(lambda x: x.is_quantized), "a quantized tensor", "pass {x}.dequantize().half()"

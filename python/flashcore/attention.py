@@ -317,6 +317,8 @@ def attention(
         return _traced(options, beside, score_mod, mask_mod, q, k, v, bias, out, stream)
     try:
         if stream is None:
+            if is_profiled():
+                return _profiled(options, beside, q, k, v, bias, out)
             return _calls.run(q, k, v, bias, out, None, beside, *options)
         from flashcore.arrays import run_on_stream
 
@@ -389,6 +391,10 @@ def _traced(
     from flashcore.tensor_arguments import expect_tensors
 
     expect_tensors(q=q, k=k, v=v)
+    if q.is_nested or k.is_nested or v.is_nested:  # jagged: others are none of PyTorch's own
+        return _jagged(options, beside, score_mod, mask_mod, q, k, v, bias, out, stream)
+    if type(q).__name__ == "DTensor":
+        from flashcore.operators import sharding  # noqa: F401 (its rules)
     beside = custom.as_tensors(beside, q)
     if not custom.appends(beside):
         q, k, v = autocast.cast(q, k, v)
@@ -403,6 +409,42 @@ def _traced(
         return _by_formula(checked, beside, score_mod, mask_mod, q, k, v, bias)
     more = dict(zip(_OF_CLAUSES, options[len(_OF_OPERATORS) + 1 :]))
     return custom.attention_with(q, k, v, bias, beside, **_with_schedule(options), **more)
+
+
+_LAYOUT = _OF_OPERATORS.index("layout")
+
+
+def _jagged(
+    options: Tuple[Any, ...],
+    beside: Tuple[Any, ...],
+    score_mod: Any,
+    mask_mod: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    out: Any,
+    stream: Any,
+) -> Any:
+    """A call of nested tensors."""
+    from flashcore.operators import custom, jagged
+
+    custom.expect_traceable(out, stream)
+    of_rows = (*options[:_LAYOUT], "bshd", *options[_LAYOUT + 1 :])
+
+    def run(q: Any, k: Any, v: Any, beside: Tuple[Any, ...]) -> Any:
+        if is_traced(q):
+            return _traced(of_rows, beside, score_mod, mask_mod, q, k, v, None, None, None)
+        try:
+            return _calls.run(q, k, v, None, None, None, beside, *of_rows)
+        except GradientError:
+            from flashcore.operators import gradients
+
+            if gradients.on_grad() == "error":
+                raise
+            return _with_gradients(of_rows, beside, score_mod, mask_mod, q, k, v, None)
+
+    return jagged.attend(run, options[_LAYOUT], beside, q, k, v, bias)
 
 
 def _with_gradients(
@@ -457,6 +499,17 @@ def _by_formula(
     return formula.with_gradients(attend, checked, score_mod, mask_mod, given, q, k, v, bias)
 
 
+def is_profiled() -> bool:
+    """Whether PyTorch's profiler is on, which sees no call that is no operator by itself."""
+    return False
+
+
+def _profiled(options: Any, beside: Any, q: Any, k: Any, v: Any, bias: Any, out: Any) -> Any:
+    """The same call as an event of the profiler, by the name of the operator."""
+    with sys.modules["torch"].profiler.record_function("flashcore::attention"):
+        return _calls.run(q, k, v, bias, out, None, beside, *options)
+
+
 def is_traced(q: Any) -> bool:
     """Whether PyTorch must see a call as an operator.
 
@@ -464,8 +517,9 @@ def is_traced(q: Any) -> bool:
     transforms of torch.func and forward-mode differentiation, for modes that watch
     operators, and for tensors that are none, such as fake ones.
     """
-    global is_traced
+    global is_profiled, is_traced
     try:
+        is_profiled = sys.modules["torch"]._C._autograd._profiler_enabled
         is_traced = _make_is_traced(sys.modules["torch"])  # type: ignore[assignment]
     except AttributeError:  # another thread imports it
         return False

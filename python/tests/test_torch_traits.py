@@ -38,7 +38,7 @@ TRAITS = {
     "meta": (lambda x: x.to("meta"), "a tensor on the device meta, which has no memory"),
     "mkldnn": (lambda x: x.float().to_mkldnn(), "a tensor in the layout of mkldnn: pass {x}.to_dense()"),
     "quantized": (quantized, "a quantized tensor: pass {x}.dequantize().half()"),
-    "nested": (nested, "a nested tensor: pass its values with cu_seqlens_q"),
+    "nested": (nested, "a nested tensor that is not jagged: make it of the layout torch.jagged, pass its values"),
 }  # fmt: skip
 
 
