@@ -6,7 +6,7 @@ import sys
 from typing import Any, Literal, Optional, Sequence, Tuple, TypeVar, get_args, overload
 
 from flashcore.arrays import run_on_stream
-from flashcore.kinds import describe, expect_one_of, is_array
+from flashcore.kinds import describe, expect_one_of
 from flashcore.merge_kernel import check, parts_of, run
 from flashcore.operands import SINKS
 from flashcore.options import LAYOUTS, Layout
@@ -74,9 +74,9 @@ def merge(
     first, *others = parts_of("outputs", outputs)
     for name, parts in (("outputs", (first, *others)), ("lses", parts_of("lses", lses))):
         for part in parts:
-            if not is_array(part):
+            if _is_of_python(part):
                 raise TypeError(f"expects {name} to be arrays, but got {describe(part)}")
-    if sinks is not None and not is_array(sinks):
+    if sinks is not None and _is_of_python(sinks):
         raise TypeError(f"expects {SINKS} to be an array or None, but got {describe(sinks)}")
     if "torch" in sys.modules:
         every = (first, *others, *parts_of("lses", lses), sinks)
@@ -96,6 +96,11 @@ def merge(
     return run_on_stream(
         lambda _, handle: run(layout, device, outputs, lses, sinks, handle), (first,), stream
     )
+
+
+def _is_of_python(value: object) -> bool:
+    """Whether it is of a type of Python's own, of which none is an array."""
+    return type(value).__module__ == "builtins"
 
 
 def _needs_gradients(tensors: Sequence[Any]) -> bool:

@@ -133,7 +133,7 @@ OUTPUTS, LSES = np.zeros((2, 1, 3, 4, 8), "float16"), np.zeros((2, 1, 3, 4), "fl
         (OUTPUTS[:0], LSES[:0], {}, ValueError, "expects outputs of one part and one column"),
         ([], LSES, {}, ValueError, "expects outputs of one part or more, but got none"),
         ([OUTPUTS[0], OUTPUTS[0][:, :2]], LSES, {}, ValueError, "all of one type and one shape"),
-        (["none"], LSES, {}, TypeError, "expects an array with __dlpack__ .*<class 'str'>"),
+        (["none"], LSES, {}, TypeError, "expects outputs to be arrays, but got 'none'"),
         (OUTPUTS, LSES, {"layout": "sbhd"}, ValueError, "expects layout to be one of .*'sbhd'"),
         (OUTPUTS, LSES, {"device": "reference"}, ValueError, "expects device .*'reference'"),
         (OUTPUTS, LSES, {"stream": 1}, ValueError, "expects no stream for arrays in host memory"),

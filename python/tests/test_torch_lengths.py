@@ -118,7 +118,7 @@ def test_varlen_refuses_what_does_not_fit():
         call(cu_q=cu_q.long())
     with pytest.raises(ValueError, match="of as many entries, .* but got 8 and 7"):
         call(cu_k=cu_k[1:])
-    with pytest.raises(ValueError, match="together, but got cu_seqlens_q alone"):
+    with pytest.raises(TypeError, match="cu_seqlens_k to be a tensor, but got None"):
         call(cu_k=None)
     with pytest.raises(ValueError, match=r"expects q of \(total, heads, head_dim\), but got"):
         call(q=q[None])

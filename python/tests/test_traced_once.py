@@ -238,7 +238,7 @@ def test_wrong_handles():
         mods.read_mods(None, flashcore.score(lambda s, b, h, i, j: s))
     with pytest.raises(TypeError, match="expects mask_mod to return whether the key is seen"):
         flashcore.mask(lambda b, h, i, j: i + j)
-    with pytest.raises(TypeError, match="expects mask_mod to be a function or None, but got 5"):
+    with pytest.raises(TypeError, match="expects function to be a function, but got 5"):
         flashcore.mask(5)
 
 
