@@ -19,9 +19,8 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
-from flashcore.flash_attn import (
-    Caches, Window, attend_to_cache, common_options, in_pages, is_batch_invariant,
-)  # fmt: skip
+from flashcore.flash_attn import Window, attend_to_cache, common_options, is_batch_invariant
+from flashcore.flash_attn_caches import Caches, in_pages
 from flashcore.kinds import read
 from flashcore.tensor_arguments import expect_optional, expect_rank, expect_tensors
 from flashcore.merges import merge

@@ -6,7 +6,6 @@ import os
 import threading
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import (
     Callable, Dict, Hashable, Iterable, List, NamedTuple, Optional, Tuple, TypeVar, Union,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from flashcore.problem import FEW_QUERIES, Schedule, schedule_of, schedule_with
 
 __all__ = [
     "DEVICES", "LAYOUTS", "STAGES", "CaptureKind", "Causal", "Device", "Layout", "Mods", "Options", "Stage", "Window",
-    "has_few_queries", "is_positive", "is_share", "make_options", "read_block_size", "read_causal", "read_dropout", "read_window", "round_to_float32",
+    "has_few_queries", "is_scale", "is_share", "make_options", "read_block_size", "read_causal", "read_dropout", "read_window", "round_to_float32",
     "without_gradients",
 ]  # fmt: skip
 
@@ -207,10 +207,12 @@ def read_positive(name: str, value: Any) -> Optional[float]:
     return number
 
 
-def is_positive(number: Any) -> bool:
-    """Whether kernels have such a scale."""
+def is_scale(scale: Any) -> bool:
+    """Whether kernels have such a number, which may be a symbol of a program that PyTorch traces."""
+    if not isinstance(scale, (int, float)):
+        return bool(scale > 0)
     try:
-        read_positive("scale", number)
+        read_positive("scale", scale)
     except ValueError:
         return False
     return True

@@ -8,7 +8,8 @@ from flashcore import _core, operands
 
 #: Modules whose business is names: what others call an argument, and what we do.
 INTERFACES = {
-    "attention.py", "flash_attn.py", "flash_attn_interface.py", "foreign_names.py", "torch/registry.py",
+    "attention.py", "flash_attn.py", "flash_attn_caches.py", "flash_attn_interface.py",
+    "foreign_names.py", "torch/registry.py",
     "transformers.py", "transformers_flash.py",
 }  # fmt: skip
 

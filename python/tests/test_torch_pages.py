@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 import flashcore
-from flashcore import flash_attn
+from flashcore import flash_attn, flash_attn_caches
 from torch_inputs import assert_same_as, check_dropped, make, no_host_reads, reference
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -310,7 +310,7 @@ def test_entries_that_are_no_pages_are_copied(device, change, new):
     q, k, v, caches = draw(1, device, new=new, lengths=lengths)
     entries = i32([3, 1, 2, 0], device)
     held = change_memory([cache[entries.long()] for cache in caches], change)
-    assert flash_attn._in_pages(flash_attn.Caches(*held, entries, None), 8).table is None
+    assert flash_attn_caches.whole_pages(flash_attn_caches.Caches(*held, entries, None), 8).table is None
     used = i32(lengths, device)
     with no_host_reads(device):
         result = flash_attn.flash_attn_with_kvcache(
@@ -428,9 +428,9 @@ def test_caches_that_overlap_are_refused_before_they_are_copied(device):
 def test_entries_that_overlap_are_no_pages():
     _, _, _, caches = draw(1, "cpu")
     shared = [cache[:1].expand(4, -1, -1, -1) for cache in caches]
-    assert flash_attn._in_pages(flash_attn.Caches(*shared, i32([0, 3]), None), 1).table is None
+    assert flash_attn_caches.whole_pages(flash_attn_caches.Caches(*shared, i32([0, 3]), None), 1).table is None
     one = [cache[:1] for cache in caches]
-    found = flash_attn._in_pages(flash_attn.Caches(*one, i32([0, 0]), None), 8)
+    found = flash_attn_caches.whole_pages(flash_attn_caches.Caches(*one, i32([0, 0]), None), 8)
     assert found.k.data_ptr() == one[0].data_ptr() and found.k.shape == (3, 32, 2, 64)
 
 

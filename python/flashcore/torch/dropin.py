@@ -16,7 +16,7 @@ from flashcore.kinds import read
 from flashcore.operators import gradients
 from flashcore.operators.custom import train
 from flashcore.operators.fallback import original_sdpa, warn_once
-from flashcore.options import Causal, is_positive, is_share, make_options
+from flashcore.options import Causal, is_scale, is_share, make_options
 from flashcore.resolve import call_for
 from flashcore.torch.dropout import dropout_options
 
@@ -223,7 +223,7 @@ def _reason_against(
     if device != "cuda" and (device != "cpu" or not emulate):
         hint = "; emulate=True runs it on the emulator" if device == "cpu" else ""
         return f"it is on the device {device}{hint}"
-    if scale is not None and not _is_scale(scale):
+    if scale is not None and not is_scale(scale):
         what = "no normal number of float32" if scale > 0 else "not positive"
         return f"its scale {scale} is {what}"
     if attn_mask is not None:
@@ -234,10 +234,6 @@ def _reason_against(
         if not _is_mask(attn_mask, query):
             return f"attn_mask is of {attn_mask.dtype}, or not where query is"
     return _reason_against_sizes(query, key, value, attn_mask, enable_gqa)
-
-
-def _is_scale(scale: Any) -> bool:
-    return is_positive(scale) if isinstance(scale, (int, float)) else scale > 0  # a symbol
 
 
 def _reason_against_dropout(
