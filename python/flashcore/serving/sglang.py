@@ -120,19 +120,6 @@ class Backend(AttentionBackend):  # type: ignore[misc]
 
     # Layers -------------------------------------------------------------------
 
-    def forward_decode(
-        self,
-        q: torch.Tensor,
-        k: Optional[torch.Tensor],
-        v: Optional[torch.Tensor],
-        layer: Any,
-        forward_batch: Any,
-        save_kv_cache: bool = True,
-        sinks: Optional[torch.Tensor] = None,
-        **others: Any,
-    ) -> torch.Tensor:
-        return self.forward_extend(q, k, v, layer, forward_batch, save_kv_cache, sinks, **others)
-
     def forward_extend(
         self,
         q: torch.Tensor,
@@ -174,6 +161,9 @@ class Backend(AttentionBackend):  # type: ignore[misc]
             scale=layer.scaling, layout="bshd", sinks=self._logits(layer, sinks),
         )  # fmt: skip
         return o.view(-1, layer.tp_q_head_num * layer.v_head_dim)
+
+    #: One query of each request: the metadata says so.
+    forward_decode = forward_extend
 
     def _logits(self, layer: Any, sinks: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
         """As kernels take them: converted once, for graphs keep where they are."""
