@@ -519,10 +519,12 @@ def is_traced(q: Any) -> bool:
     """
     global is_profiled, is_traced
     try:
-        is_profiled = sys.modules["torch"]._C._autograd._profiler_enabled
         is_traced = _make_is_traced(sys.modules["torch"])  # type: ignore[assignment]
     except AttributeError:  # another thread imports it
         return False
+    is_profiled = getattr(
+        getattr(sys.modules["torch"]._C, "_autograd", None), "_profiler_enabled", is_profiled
+    )
     return is_traced(q)
 
 

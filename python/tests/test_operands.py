@@ -70,6 +70,7 @@ def test_no_name_outside_of_signatures():
         f"{path.relative_to(root)}:{line}: {name}"
         for path in root.rglob("*.py")
         if str(path.relative_to(root)) not in INTERFACES
+        and path.relative_to(root).parts[0] != "_benchmarks"  # in the wheel, but no part of this
         for line, name in spelled(path.read_text(), names)
     }
     assert not found, sorted(found)
