@@ -40,11 +40,15 @@ def _together(name: str, parts: Any) -> Any:
     library = library_of(parts[0])
     if library is None:
         raise _unknown(name, parts[0])
+    _expect_alike(name, parts)
+    return library.stack(parts)
+
+
+def _expect_alike(name: str, parts: Sequence[Any]) -> None:
     views = [_core.view(part, None, f"part {i} of {name}") for i, part in enumerate(parts)]
     if len({(view.rank, view.shape, view.dtype) for view in views}) > 1:
         types = ", ".join(f"{view.dtype} {view.shape}" for view in views)
         raise ValueError(f"expects {name} that are all of one type and one shape, but got {types}")
-    return library.stack(parts)
 
 
 def _unknown(name: str, array: Any) -> UnsupportedError:
@@ -111,14 +115,19 @@ def _check(
 
 
 def check(outputs: Any, lses: Any, sinks: Any, layout: str) -> None:
-    """Checks a merge of PyTorch's tensors that PyTorch computes, as the kernel's are."""
-    tensors = [
-        _together(name, [x.detach() for x in parts] if isinstance(parts, (list, tuple)) else parts)
-        for name, parts in (("outputs", outputs), ("lses", lses))
-    ]
-    of_outputs, of_lses = (
-        _core.view(x.detach(), None, name) for x, name in zip(tensors, ("outputs", "lses"))
-    )
+    """Checks a merge of PyTorch's tensors that PyTorch computes, as the kernel's are.
+
+    Nothing is copied: parts are looked at one by one, and the first stands for all.
+    """
+    shapes = []
+    for name, parts in (("outputs", outputs), ("lses", lses)):
+        if not isinstance(parts, (list, tuple)):
+            shapes.append(parts.detach())
+            continue
+        first, *_ = parts
+        _expect_alike(name, [x.detach() for x in parts])
+        shapes.append(first.detach().expand(len(parts), *first.shape))
+    of_outputs, of_lses = (_core.view(x, None, name) for x, name in zip(shapes, ("outputs", "lses")))
     of_sinks = None if sinks is None else _core.view(sinks.detach(), None, SINKS)
     _check(of_outputs, of_lses, of_sinks, layout)
 

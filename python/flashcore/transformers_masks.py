@@ -149,7 +149,8 @@ def attention_mask(
         elif allow_is_bidirectional_skip and padding.columns == kv_length:
             lengths = {"right": padding.ends, "left": padding.spans}.get(padding.kind)
         if lengths is not None:
-            return lengths[:, None, None]
+            # A column in one piece, so that no layer copies it.
+            return lengths.t().contiguous().t()[:, None, None]
     mask = sdpa_mask(
         batch_size=batch_size,
         q_length=q_length,
@@ -214,7 +215,7 @@ def _causal_lengths(
         if not is_short or not isinstance(q_offset, int) or q_offset or padding.columns != queries:
             return None
         assert padding.ends is not None
-        return padding.ends.expand(-1, 3).contiguous()
+        return padding.ends.expand(-1, 3)
     is_grown = isinstance(total, int) and total == keys
     if isinstance(total, int) and padding.columns < total:
         return None

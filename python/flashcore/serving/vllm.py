@@ -1,8 +1,8 @@
 """An attention backend of vLLM: ``vllm serve MODEL --attention-backend CUSTOM``.
 
 The wheel's entry point in ``vllm.general_plugins`` makes it the backend ``CUSTOM`` in each
-process of an engine; nothing else of vLLM changes. Written for vLLM 0.33, whose caches are (blocks, heads_kv, block_size, 2 * head_size), K in front of V
-in each row.
+process of an engine; nothing else of vLLM changes. Written for vLLM 0.33, whose caches are
+(blocks, heads_kv, block_size, 2 * head_size), K in front of V in each row.
 
 Takes decoder, encoder and cross attention of float16 and bfloat16 with sliding windows,
 softcaps, ALiBi, sinks, and ranges of a prompt that see each other (PrefixLM). What it does not
