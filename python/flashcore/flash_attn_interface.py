@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import torch
 
+from flashcore import flash_attn_seen as seen
 from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
 from flashcore.flash_attn import Window, attend_to_cache, common_options, is_batch_invariant
@@ -194,6 +195,28 @@ def flash_attn_varlen_func(
 
     Returns out: (total_q, heads_q, head_dim_v), and softmax_lse: float32 (heads_q, total_q).
     """
+    wants_lse = read("return_attn_probs", return_attn_probs) or read(
+        "return_softmax_lse", return_softmax_lse
+    )
+    table = _one_of("page_table", page_table, "block_table", block_table)
+    logits = _sinks(sinks, s_aux)
+    window = _NO_WINDOW if window_size is None else window_size
+    arguments = None
+    ends = None if table is not None and isinstance(cu_seqlens_k, torch.Tensor) else cu_seqlens_k
+    if (
+        qv is q_v is seqused_q is None
+        and (seqused_k is not None or table is None and ends is not None)
+        and seen.are_lengths(max_seqlen_q, attention_chunk)
+        and attention_chunk == 0
+        and seen.is_plain(q, dropout_p)
+    ):
+        arguments = seen.of_sequences(
+            q, k, v, cu_seqlens_q, ends, seqused_k, table, alibi_slopes, logits, out, softmax_scale,
+            causal, window, softcap, wants_lse, max_seqlen_q, is_batch_invariant(),
+        )  # fmt: skip
+        known = seen.sequences.run_seen(*arguments)
+        if known is not NotImplemented:
+            return known
     expect_tensors(q=q, k=k, v=v)
     if cu_seqlens_q is None:
         raise ValueError("expects cu_seqlens_q, but got None: flash_attn_func is for batches")
@@ -205,7 +228,6 @@ def flash_attn_varlen_func(
     expect_rank("(total, heads, head_dim)", q=q)
     expect_rank("(sequences + 1,)", cu_seqlens_q=cu_seqlens_q)
     _refuse(q, qv=qv, q_v=q_v, seqused_q=seqused_q, dropout_p=dropout_p or None)
-    table = _one_of("page_table", page_table, "block_table", block_table)
     if table is None:
         expect_rank("(total, heads, head_dim)", k=k, v=v)
     used = seqused_k
@@ -227,9 +249,6 @@ def flash_attn_varlen_func(
         of_q = cu_seqlens_q.diff()
         return (used if used is not None else cu_seqlens_k.diff()) - of_q  # type: ignore[union-attr]
 
-    wants_lse = read("return_attn_probs", return_attn_probs) or read(
-        "return_softmax_lse", return_softmax_lse
-    )
     paged = table is not None
     result = attention(
         q[None],
@@ -242,12 +261,14 @@ def flash_attn_varlen_func(
         # Never read from a device: some callers have it there.
         max_seqlen_q=max_seqlen_q if isinstance(max_seqlen_q, int) else None,
         alibi_slopes=alibi_slopes,
-        sinks=_sinks(sinks, s_aux),
+        sinks=logits,
         mask_mod=_chunk_mod(attention_chunk, causal, q, offsets),
         lse=wants_lse,
         out=None if out is None else out[None],
-        **_options(softmax_scale, causal, _NO_WINDOW if window_size is None else window_size, softcap),
+        **_options(softmax_scale, causal, window, softcap),
     )
+    if arguments is not None:
+        seen.sequences.see(*arguments)
     return (result[0][0], result[1][0]) if wants_lse else result[0]
 
 
@@ -308,6 +329,22 @@ def flash_attn_with_kvcache(
     Returns out, as q is, and with return_softmax_lse softmax_lse: float32 (batch, heads_q,
     seqlen_q), or (heads_q, total_q).
     """
+    table = _one_of("page_table", page_table, "block_table", block_table)
+    logits = _sinks(sinks, s_aux)
+    if (
+        qv is cu_seqlens_q is cu_seqlens_k_new is rotary_seqlens is None
+        and cache_leftpad is cache_batch_idx is None
+        and seen.are_lengths(attention_chunk)
+        and attention_chunk == 0
+        and seen.is_plain(q)
+    ):
+        known = seen.caches.run_seen(*seen.of_cache(
+            q, k_cache, v_cache, k, v, rotary_cos, rotary_sin, cache_seqlens, table, alibi_slopes,
+            logits, out, softmax_scale, causal, window_size, softcap, rotary_interleaved,
+            return_softmax_lse, is_batch_invariant(),
+        ))  # fmt: skip
+        if known is not NotImplemented:
+            return known
     expect_tensors(q=q, k_cache=k_cache, v_cache=v_cache)
     expect_optional(
         k=k, v=v, cu_seqlens_q=cu_seqlens_q, page_table=page_table, block_table=block_table,
@@ -316,9 +353,7 @@ def flash_attn_with_kvcache(
     if cache_seqlens is not None and not isinstance(cache_seqlens, torch.Tensor):
         cache_seqlens = read("cache_seqlens", cache_seqlens)
     _refuse(q, qv=qv, cu_seqlens_k_new=cu_seqlens_k_new, rotary_seqlens=rotary_seqlens)
-    table = _one_of("page_table", page_table, "block_table", block_table)
     caches = Caches(k_cache, v_cache, cache_batch_idx, table)
-    sink_logits = _sinks(sinks, s_aux)
     if attention_chunk and cache_leftpad is not None:
         raise UnsupportedError(
             "expects attention_chunk or cache_leftpad, but got both: what is in front of a chunk "
@@ -335,7 +370,7 @@ def flash_attn_with_kvcache(
             q, caches, k, v, rotary_cos, rotary_sin, cache_seqlens,
             cache_leftpad, softmax_scale, causal, window_size, softcap,
             rotary_interleaved, alibi_slopes, return_softmax_lse,
-            mask_mod=_chunk_mod(attention_chunk, causal, q, offset), sinks=sink_logits,
+            mask_mod=_chunk_mod(attention_chunk, causal, q, offset), sinks=logits,
             out=out,
         )  # fmt: skip
         return result
@@ -360,7 +395,7 @@ def flash_attn_with_kvcache(
     return flash_attn_varlen_func(
         q, paged.k, paged.v, cu_seqlens_q, None, max_seqlen_q, None, None, used, softmax_scale,
         causal, window_size=window_size, attention_chunk=attention_chunk, softcap=softcap,
-        page_table=paged.table, alibi_slopes=alibi_slopes, sinks=sink_logits, out=out,
+        page_table=paged.table, alibi_slopes=alibi_slopes, sinks=logits, out=out,
         return_softmax_lse=return_softmax_lse,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from flashcore.errors import Error, UnsupportedError, not_loaded
 from flashcore.operands import CLAUSES, SINKS
 from flashcore.problem import Merge, row_step
 
-__all__ = ["check", "parts_of", "run"]
+__all__ = ["check", "parts_of", "run", "run_seen", "see"]
 
 Sizes = Tuple[int, ...]
 
@@ -171,15 +171,28 @@ def run(
     outputs, lses = _together("outputs", outputs), _together("lses", lses)
     if library_of(outputs) is None:
         raise _unknown("outputs", outputs)
-    call = _calls.get((layout, device))
-    if call is None:
-        resolve = partial(_resolve, layout, device)
-        call = _calls[layout, device] = _core.make_call(resolve, False, _BESIDE, "outputs")
-    return call.run(outputs, None, None, None, None, stream, (lses, sinks))
+    return _calls.run(outputs, None, None, None, None, stream, (lses, sinks), layout, device, *_AS_IT_IS)
 
 
-#: By layout and device.
-_calls: Dict[Tuple[str, Optional[str]], "_core.Call"] = {}
+def run_seen(layout: Any, device: Any, outputs: Any, lses: Any, sinks: Any) -> Any:
+    """The same of a merge that :func:`see` was told of, whose checks need not be made again;
+    NotImplemented for others, and where gradients are needed."""
+    return _calls.run_seen(outputs, None, None, None, None, None, (lses, sinks), layout, device, *_CHECKED)
+
+
+def see(layout: Any, device: Any, outputs: Any, lses: Any, sinks: Any) -> None:
+    """Remembers a merge that has run."""
+    _calls.see(outputs, None, None, None, None, None, (lses, sinks), layout, device, *_CHECKED)
+
+
+def _make_call(layout: str, device: Optional[str], is_checked: bool, *unused: None) -> "_core.Call":
+    resolve = partial(_resolve, layout, device)
+    return _core.make_call(resolve, is_checked, _BESIDE, "outputs")
+
+
+#: By layout, device, and whether all checks of a merge have been made, that for gradients too.
+_calls = _core.make_calls(_make_call)
+_AS_IT_IS, _CHECKED = ((is_checked, *(None,) * 13) for is_checked in (False, True))
 #: The tensors that _core.Call takes beside the first.
 _BESIDE = ("lses", SINKS)
 _SINK_LOGITS = CLAUSES[SINKS].tensor

@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional, Sequence, Tuple, TypeVar, get_args, o
 
 from flashcore.arrays import run_on_stream
 from flashcore.kinds import describe, expect_one_of
-from flashcore.merge_kernel import check, parts_of, run
+from flashcore.merge_kernel import check, parts_of, run, run_seen, see
 from flashcore.operands import SINKS
 from flashcore.options import LAYOUTS, Layout
 
@@ -69,6 +69,11 @@ def merge(
     of other libraries, and what else flashcore.attention raises. Where a gradient is needed,
     PyTorch computes the call, as ``flashcore.torch.set_on_grad`` says.
     """
+    is_whole = stream is None and not isinstance(outputs, (list, tuple))
+    if is_whole and not _is_traced(outputs):
+        known = run_seen(layout, device, outputs, lses, sinks)
+        if known is not NotImplemented:
+            return known
     expect_one_of("layout", layout, LAYOUTS)
     expect_one_of("device", device, (None, *get_args(_Device)))
     first, *others = parts_of("outputs", outputs)
@@ -80,8 +85,7 @@ def merge(
         raise TypeError(f"expects {SINKS} to be an array or None, but got {describe(sinks)}")
     if "torch" in sys.modules:
         every = (first, *others, *parts_of("lses", lses), sinks)
-        is_traced = sys.modules["flashcore.attention"].is_traced
-        if any(is_traced(tensor) for tensor in every):
+        if any(_is_traced(tensor) for tensor in every):
             from flashcore.operators import merging
 
             return merging.merge(outputs, lses, sinks, layout=layout, device=device, stream=stream)
@@ -92,10 +96,17 @@ def merge(
             return merging.with_gradients(outputs, lses, sinks, layout=layout)
 
     if stream is None:
-        return run(layout, device, outputs, lses, sinks, None)
+        result = run(layout, device, outputs, lses, sinks, None)
+        if is_whole and not isinstance(lses, (list, tuple)):
+            see(layout, device, outputs, lses, sinks)
+        return result
     return run_on_stream(
         lambda _, handle: run(layout, device, outputs, lses, sinks, handle), (first,), stream
     )
+
+
+def _is_traced(tensor: Any) -> bool:
+    return "torch" in sys.modules and bool(sys.modules["flashcore.attention"].is_traced(tensor))
 
 
 def _is_of_python(value: object) -> bool:

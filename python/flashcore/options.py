@@ -76,6 +76,8 @@ class Options:
     #: What score_mod and mask_mod became.
     regions: Tuple[str, ...] = ()
     captures: Tuple[CaptureKind, ...] = ()
+    #: Whether arrays of rows come, and results go, without the axis of a batch of one.
+    without_batch: bool = False
 
     @property
     def needs_lse(self) -> bool:

@@ -139,6 +139,9 @@ def resolve(
     beside: Any,
 ) -> Tuple[Any, int]:
     """What to do for such arguments, again and again, and what it writes beside outputs."""
+    if options.without_batch:
+        q, out, out_lse = (None if x is None else x[None] for x in (q, out, out_lse))
+        k, v = (x if PAGES in name_all(options, beside) else x[None] for x in (k, v))
     given = name_all(options, beside)
     expect_pairs(options, given, out_lse if out is None else out)
     prepare = Prepare(options, beside)
@@ -403,14 +406,13 @@ def _run_empty(
     beside: Any,
 ) -> Any:
     """Queries that see no key."""
-    sizes = arguments.o_sizes
-    o = library.full(q, reorder(sizes, options.layout), 0.0, arguments.q.dtype)
+    o = library.full(q, _o_axes(arguments.o_sizes, options), 0.0, arguments.q.dtype)
     lse = scores = None
     if options.needs_lse:
-        lse = library.full(q, sizes[:3], float("-inf"), "float32")
+        lse = library.full(q, _lse_shape(arguments, options), float("-inf"), "float32")
         sink = name_all(options, beside).get(SINKS)
         if sink is not None:  # all that such rows sum up
-            library.copy(lse, sink.reshape(1, -1, 1))
+            library.copy(lse, sink.reshape(-1, 1))
     if options.scores:  # of no element
         scores = library.full(q, _score_sizes(arguments), 0.0, "float32")
     return _deliver(library, out, join_results(o, lse if options.lse else None, scores))
@@ -662,6 +664,15 @@ def _has_spare_blocks(arguments: Arguments, options: Options) -> bool:
     )
 
 
+def _o_axes(of_o: Sizes, options: Options) -> Sizes:
+    """Sizes or strides of o, in the axes of the caller."""
+    return reorder(of_o, options.layout)[1 if options.without_batch else 0 :]
+
+
+def _lse_shape(arguments: Arguments, options: Options) -> Sizes:
+    return arguments.o_sizes[1 if options.without_batch else 0 : 3]
+
+
 def _specs(arguments: Arguments, options: Options, layout: str) -> Tuple[List[Spec], Sizes]:
     """The tensors of a plan, and the strides of o."""
     o_sizes = arguments.o_sizes
@@ -715,7 +726,8 @@ def _make_launch(
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
     sizes, strides = arguments.o_sizes, reorder(o_strides, options.layout)
-    o = library.allocation(q, reorder(sizes, options.layout), strides, arguments.q.dtype)
+    of_o = _o_axes(sizes, options), _o_axes(o_strides, options)
+    o = library.allocation(q, *of_o, arguments.q.dtype)
     same = library.same_allocation()
     if same and arguments.q.sizes == sizes and is_like(arguments.q, o_strides):
         o = same, None, {}
@@ -727,7 +739,7 @@ def _make_launch(
     return _core.make_launch(
         plan,
         o,
-        of_floats(sizes[:3]) if options.needs_lse else None,
+        of_floats(_lse_shape(arguments, options)) if options.needs_lse else None,
         of_floats(_score_sizes(arguments)) if options.scores else None,
         space if plan.workspace_bytes else None,
         library.current_stream(),
@@ -765,10 +777,10 @@ def _outputs(
     """o, lse and scores, made where the caller gave none; None for what nobody wants."""
     o, lse = out if isinstance(out, tuple) else (out, None)
     if o is None:
-        shape = reorder(arguments.o_sizes, options.layout)
-        o = library.empty(q, shape, strides, arguments.q.dtype)
+        shape = _o_axes(arguments.o_sizes, options)
+        o = library.empty(q, shape, _o_axes(strides, options), arguments.q.dtype)
     if options.needs_lse and lse is None:
-        sizes = arguments.o_sizes[:3]
+        sizes = _lse_shape(arguments, options)
         lse = library.empty(q, sizes, arrays.contiguous_strides(sizes), "float32")
     scores = None
     if options.scores:
@@ -783,12 +795,10 @@ def _make_host_run(library: Library, options: Options, arguments: Arguments, kin
     loaded = kernels.load(target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = None if kind == "reference" else loaded.module.plan(specs)
-    strides = reorder(o_strides, options.layout)
-
     sources = _sources(arguments, specs)
 
     def run(q: Any, k: Any, v: Any, bias: Any, out: Any, stream: Any, beside: Any) -> Any:
-        o, lse, scores = _outputs(library, options, arguments, strides, q, out)
+        o, lse, scores = _outputs(library, options, arguments, o_strides, q, out)
         given = name_all(options, beside)
         tensors = [q, k, v, bias, o, lse, scores, *given.values()]
         views = [_core.view(tensors[source], None) for source in sources]

@@ -418,9 +418,13 @@ static bool allocate(const Allocation &allocation, PyObject *q,
                        argument.view, argument.lease);
 }
 
-/// Strides of axes of size 1 mean nothing.
+/// Strides of axes of size 1 mean nothing. Without the axis of a batch of one,
+/// those behind it count.
 static bool hasStrides(const TensorView &view, const int64_t *strides) {
-  for (int i = 0; i < attentionRank; ++i)
+  if (view.rank > attentionRank)
+    return false;
+  strides += attentionRank - view.rank;
+  for (int i = 0; i < view.rank; ++i)
     if (view.sizes[i] != 1 && view.strides[i] != strides[i])
       return false;
   return true;
@@ -493,32 +497,45 @@ static Call::Entry resolve(PyObject *self, const Key &key,
   return entry;
 }
 
-/// `from` has q, k, v, bias, out, stream and the tuple of those beside.
+/// Reads what a call is of: `from` has q, k, v, bias, out, stream and the tuple
+/// of those beside. False with an exception.
+static bool readCall(const Call &call, PyObject *const *from, PyObject *beside,
+                     Arguments &arguments, Key &key) {
+  arguments.besideTuple = beside;
+  return readArguments(call, from, arguments, key) &&
+         (!call.refusesGradients || checkGradients(arguments));
+}
+
+static bool checkMemory(const Call &call, Arguments &arguments,
+                        const Call::Entry &entry) {
+  bool writesArguments = arguments.fixed[O].object ||
+                         arguments.fixed[Lse].object ||
+                         entry.writes != Writes::Nothing;
+  return !writesArguments || checkMemory(call, arguments, entry.writes);
+}
+
+static PyObject *perform(const Call::Entry &entry, PyObject *const *from,
+                         Arguments &arguments) {
+  if (reinterpret_cast<PyObject *>(Py_TYPE(entry.action.get())) == Launch::type)
+    return runLaunch(Boxed<Launch>::get(entry.action.get()), arguments);
+  return PyObject_CallFunctionObjArgs(
+      entry.action.get(), from[0], from[1], from[2], from[3], from[4], from[5],
+      arguments.besideTuple, nullptr);
+}
+
 static PyObject *runOn(PyObject *self, PyObject *const *from,
                        PyObject *beside) {
   Arguments arguments;
-  arguments.besideTuple = beside;
   Key key;
   Call &call = Boxed<Call>::get(self);
-  if (!readArguments(call, from, arguments, key))
-    return nullptr;
-  if (call.refusesGradients && !checkGradients(arguments))
+  if (!readCall(call, from, beside, arguments, key))
     return nullptr;
   Call::Entry entry = call.find(key);
   if (!entry.action)
     entry = resolve(self, key, arguments);
-  if (!entry.action)
+  if (!entry.action || !checkMemory(call, arguments, entry))
     return nullptr;
-  bool writesArguments = arguments.fixed[O].object ||
-                         arguments.fixed[Lse].object ||
-                         entry.writes != Writes::Nothing;
-  if (writesArguments && !checkMemory(call, arguments, entry.writes))
-    return nullptr;
-  if (reinterpret_cast<PyObject *>(Py_TYPE(entry.action.get())) == Launch::type)
-    return runLaunch(Boxed<Launch>::get(entry.action.get()), arguments);
-  return PyObject_CallFunctionObjArgs(entry.action.get(), from[0], from[1],
-                                      from[2], from[3], from[4], from[5],
-                                      beside, nullptr);
+  return perform(entry, from, arguments);
 }
 
 constexpr Py_ssize_t numArguments = 7;
@@ -690,9 +707,9 @@ static Ref makeCallOf(Calls &calls, PyObject *const *options, const Ref &key) {
   return call;
 }
 
-static Ref findCall(Calls &calls, PyObject *const *options) {
-  if (Ref recent = findRecent(calls, options))
-    return recent;
+/// Options as a key; null where they are none, with an exception where that
+/// failed.
+static Ref toKeys(PyObject *const *options) {
   Ref key(PyTuple_New(Calls::numOptions));
   for (Py_ssize_t i = 0; key && i < Calls::numOptions; ++i) {
     Ref option = toKey(options[i]);
@@ -701,19 +718,28 @@ static Ref findCall(Calls &calls, PyObject *const *options) {
     else
       key = Ref();
   }
-  if (!key && PyErr_Occurred())
+  return key;
+}
+
+/// The call of options that were seen before. Null where there is none, with an
+/// exception where looking has failed.
+static Ref findSeen(Calls &calls, PyObject *const *options, const Ref &key) {
+  PyObject *entry = PyDict_GetItemWithError(calls.entries.get(), key.get());
+  if (!entry || !haveSameTypes(PyTuple_GetItem(entry, 0), key.get()))
     return Ref();
-  if (key) {
-    PyObject *entry = PyDict_GetItemWithError(calls.entries.get(), key.get());
-    if (entry && haveSameTypes(PyTuple_GetItem(entry, 0), key.get())) {
-      Ref call = Ref::share(PyTuple_GetItem(entry, 1));
-      addRecent(calls, options, key, call);
-      return call;
-    }
-    if (PyErr_Occurred())
-      return Ref();
-  }
-  return makeCallOf(calls, options, key);
+  Ref call = Ref::share(PyTuple_GetItem(entry, 1));
+  addRecent(calls, options, key, call);
+  return call;
+}
+
+static Ref findCall(Calls &calls, PyObject *const *options) {
+  if (Ref recent = findRecent(calls, options))
+    return recent;
+  Ref key = toKeys(options);
+  if (key)
+    if (Ref seen = findSeen(calls, options, key))
+      return seen;
+  return PyErr_Occurred() ? Ref() : makeCallOf(calls, options, key);
 }
 
 static PyObject *runCalls(PyObject *self, PyObject *const *from,
@@ -722,6 +748,86 @@ static PyObject *runCalls(PyObject *self, PyObject *const *from,
     return nullptr;
   Ref call = findCall(Boxed<Calls>::get(self), from + numArguments);
   return call ? runOn(call.get(), from, from[numArguments - 1]) : nullptr;
+}
+
+/// Whether tensors are all those of the library of q.
+static bool areOfOneLibrary(Arguments &arguments) {
+  const Producer &first = *arguments.fixed[Q].producer;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument &argument = arguments.at(i);
+    if (argument.object && (argument.producer->kind != first.kind ||
+                            argument.producer->api != first.api))
+      return false;
+  }
+  return true;
+}
+
+/// What to do where options and tensors were seen; without an action where they
+/// were not, or, with an exception, where something is wrong.
+static Call::Entry findEntry(Calls &calls, PyObject *const *from,
+                             Arguments &arguments) {
+  PyObject *const *options = from + numArguments;
+  Ref object = findRecent(calls, options);
+  if (!object)
+    if (Ref key = toKeys(options))
+      object = findSeen(calls, options, key);
+  if (!object)
+    return Call::Entry();
+  Call &call = Boxed<Call>::get(object.get());
+  Key key;
+  if (!readCall(call, from, from[numArguments - 1], arguments, key) ||
+      !areOfOneLibrary(arguments))
+    return Call::Entry();
+  Call::Entry entry = call.find(key);
+  bool isRight = entry.action && checkMemory(call, arguments, entry);
+  return isRight ? entry : Call::Entry();
+}
+
+/// Forgets what is wrong with a call, for which another path has better words;
+/// false for an interrupt, which is not.
+static bool passOver() {
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+    return false;
+  PyErr_Clear();
+  return true;
+}
+
+static PyObject *runSeen(PyObject *self, PyObject *const *from,
+                         Py_ssize_t count) {
+  if (!expectArguments("run_seen", count, numArguments + Calls::numOptions))
+    return nullptr;
+  Arguments arguments;
+  Call::Entry entry = findEntry(Boxed<Calls>::get(self), from, arguments);
+  if (entry.action)
+    return perform(entry, from, arguments);
+  return passOver() ? Ref::share(Py_NotImplemented).release() : nullptr;
+}
+
+/// The call of options, made where they are new; null where they are no keys,
+/// or with an exception.
+static Ref findOrMake(Calls &calls, PyObject *const *options) {
+  Ref key = toKeys(options);
+  if (!key)
+    return key;
+  Ref seen = findSeen(calls, options, key);
+  return seen || PyErr_Occurred() ? std::move(seen)
+                                  : makeCallOf(calls, options, key);
+}
+
+static PyObject *see(PyObject *self, PyObject *const *from, Py_ssize_t count) {
+  if (!expectArguments("see", count, numArguments + Calls::numOptions))
+    return nullptr;
+  Ref object = findOrMake(Boxed<Calls>::get(self), from + numArguments);
+  if (!object)
+    return PyErr_Occurred() ? nullptr : Ref::share(Py_None).release();
+  Call &call = Boxed<Call>::get(object.get());
+  Arguments arguments;
+  Key key;
+  if (!readCall(call, from, from[numArguments - 1], arguments, key))
+    return passOver() ? Ref::share(Py_None).release() : nullptr;
+  if (!call.find(key).action && !resolve(object.get(), key, arguments).action)
+    return nullptr;
+  return Ref::share(Py_None).release();
 }
 
 static PyObject *makeCalls(PyObject *, PyObject *make) {
@@ -748,6 +854,12 @@ static int clearCalls(PyObject *self) {
 static PyMethodDef callsMethods[] = {
     {"run", method(runCalls), METH_FASTCALL,
      "run(q, k, v, bias, out, stream, beside, *options), as Call.run."},
+    {"run_seen", method(runSeen), METH_FASTCALL,
+     "The same of tensors and options that see(...) was told of, and of one "
+     "library; NotImplemented for others, and where run would raise."},
+    {"see", method(see), METH_FASTCALL,
+     "see(q, k, v, bias, out, stream, beside, *options): remembers what run "
+     "does for these, without doing it; nothing where it would raise."},
     {nullptr, nullptr, 0, nullptr}};
 
 //===----------------------------------------------------------------------===//

@@ -14,6 +14,7 @@ import flashcore
 import flashcore.torch
 from flashcore.torch import FallbackWarning, dropin
 from torch_inputs import assert_same_as, make, no_host_reads
+from torch_taken import NothingSeen, forget
 
 PYTORCHS = F.scaled_dot_product_attention
 sdpa = flashcore.torch.scaled_dot_product_attention
@@ -22,7 +23,7 @@ sdpa = flashcore.torch.scaled_dot_product_attention
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     monkeypatch.setattr(flashcore.operators.fallback, "_told", {})
-    monkeypatch.setattr(dropin, "_passed", {})
+    forget(monkeypatch)
     yield
     flashcore.torch.disable()
     flashcore.torch.set_on_grad("backward")
@@ -39,7 +40,7 @@ def calls(monkeypatch):
         return flashcore.attention(*args, **options)
 
     monkeypatch.setattr(dropin, "attention", attention)
-    monkeypatch.setattr(dropin, "_remember", lambda *args: None)
+    monkeypatch.setattr(dropin, "_seen", NothingSeen())
     return made
 
 
@@ -521,6 +522,14 @@ def test_what_differs_is_checked(checks, change):
     assert len(checks) == 2
 
 
+def is_seen(q, k, v, mask=None):
+    """Whether a call runs without its checks."""
+    if not dropin._is_usual(q, mask, 0.0):
+        return False
+    options = (False, None, False, True, *dropin._UNUSED)
+    return dropin._seen.run_seen(q, k, v, mask, None, None, None, *options) is not NotImplemented
+
+
 def test_what_no_size_shows_is_checked():
     """Gradients, autocast, other types of tensors and layouts, after the same sizes."""
     q = draw(1, 2, 20, 16)
@@ -537,8 +546,8 @@ def test_what_no_size_shows_is_checked():
     torch.testing.assert_close(sdpa(parameter, q, q), sdpa(q, q, q), rtol=0, atol=0)
     nested = torch.nested.nested_tensor([q[0]])
     for other in (q.to_sparse(), nested, parameter):
-        assert dropin._what_is_checked(True, other, q, q, None, False, None, False) is None
-    assert dropin._what_is_checked(True, q, q, q, None, False, None, False) is not None
+        assert not is_seen(other, q, q)
+    assert is_seen(q, q, q)
 
 
 def test_calls_with_masks_are_kept(checks):
@@ -552,7 +561,7 @@ def test_calls_with_masks_are_kept(checks):
     assert len(checks) == len(masks) - 2  # two are as others are
     grad = torch.zeros(20, 20).half().requires_grad_()
     for other in (grad, torch._neg_view(masks[4]), torch.nn.Parameter(masks[4])):
-        assert dropin._what_is_checked(True, q, q, q, other, False, None, False) is None
+        assert not is_seen(q, q, q, other)
 
 
 def test_masks_are_made_in_graphs_of_other_kinds():
@@ -563,11 +572,3 @@ def test_masks_are_made_in_graphs_of_other_kinds():
         first = sdpa(q, q, q, mask)
     assert torch.equal(sdpa(q, q, q, mask), first) and len(dropin._numbers) == 1
     assert not any(x.is_inference() for x in next(iter(dropin._numbers.values())))
-
-
-def test_calls_that_are_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(dropin, "_MAX_PASSED", 2)
-    for rows in (4, 5, 6, 7):
-        q = draw(1, 1, rows, 16)
-        sdpa(q, q, q)
-        assert len(dropin._passed) <= 2

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import partial
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
+from flashcore import _core
 from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
 from flashcore.kinds import read
@@ -17,7 +19,7 @@ from flashcore.operators import gradients
 from flashcore.operators.custom import train
 from flashcore.operators.fallback import original_sdpa, warn_once
 from flashcore.options import Causal, is_scale, is_share, make_options
-from flashcore.resolve import call_for
+from flashcore.resolve import resolve
 from flashcore.torch.dropout import dropout_options
 
 __all__ = ["scaled_dot_product_attention"]
@@ -91,20 +93,14 @@ def run(
 
     emulate: whether tensors in host memory run on the emulator.
     """
-    checked = None
-    # PyTorch's default, and what its modules pass in evaluation.
-    has_dropout = type(dropout_p) is not float or dropout_p != 0.0
-    if not has_dropout and not attention_module.is_traced(query):
-        checked = _what_is_checked(
-            emulate, query, key, value, attn_mask, is_causal, scale, enable_gqa
-        )
-        call = _passed.get(checked)
-        if call is not None:
-            bias = None if attn_mask is None else _bias(attn_mask, query.dtype)
-            try:
-                return call.run(query, key, value, bias, None, None)
-            except (UnsupportedError, TypeError):
-                pass  # a gradient, or a negative bit: what becomes of it is decided below
+    is_usual = _is_usual(query, attn_mask, dropout_p)
+    if is_usual:
+        options = is_causal, scale, enable_gqa, emulate, *_UNUSED
+        bias = None if attn_mask is None else _bias(attn_mask, query.dtype)
+        known = _seen.run_seen(query, key, value, bias, None, None, None, *options)
+        if known is not NotImplemented:
+            o: torch.Tensor = known
+            return o
     dropout_p, scale = read("dropout_p", dropout_p), read("scale", scale)
     is_causal, enable_gqa = read("is_causal", is_causal), read("enable_gqa", enable_gqa)
     is_training = False
@@ -122,8 +118,9 @@ def run(
     if reason is None:
         try:
             result = _run(query, key, value, attn_mask, dropout_p, is_causal, scale, is_training)
-            if checked is not None:
-                _remember(checked, query, key, value, is_causal, scale)
+            has_batches = query.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]
+            if is_usual and has_batches:  # which go to the kernel as they are
+                _seen.see(query, key, value, bias, None, None, None, *options)
             return result
         except UnsupportedError as error:
             reason = str(error)
@@ -136,66 +133,31 @@ def run(
 
 # Calls that were taken before -----------------------------------------------
 
-#: What runs the calls whose checks passed, by all that these look at.
-_passed: Dict[Any, Any] = {}
-#: A program with more sets of sizes starts over.
-_MAX_PASSED = 1024
 
-
-def _what_is_checked(
-    emulate: bool,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    is_causal: bool,
-    scale: Any,
-    enable_gqa: bool,
-) -> Any:
-    """All that the checks of a call look at; None for what is not usual.
-
-    They take longer than a kernel of a short sequence, and models repeat calls.
-    """
-    kind = torch.Tensor
-    if type(query) is not kind or type(key) is not kind or type(value) is not kind:
-        return None
-    if torch._C._is_any_autocast_enabled():
-        return None
-    # Equal keys are no equal options: True == 1, and a tensor is itself whatever it holds.
-    is_plain = scale is None or type(scale) is float
-    if not is_plain or type(is_causal) is not bool or type(enable_gqa) is not bool:
-        return None
-    for tensor in (query, key, value):
-        if tensor.is_nested or tensor.layout is not torch.strided:
-            return None
-    of_mask = None
-    if mask is not None:
-        if type(mask) is not kind or mask.layout is not torch.strided:
-            return None
-        if mask.requires_grad or mask.is_neg() or mask._is_zerotensor():
-            return None
-        of_mask = mask.shape, mask.dtype, mask.device
-    return (
-        query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, of_mask,
-        query.device, key.device, value.device, emulate, is_causal, scale, enable_gqa,
-    )  # fmt: skip
-
-
-def _remember(
-    checked: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    is_causal: bool,
-    scale: Optional[float],
-) -> None:
-    """Keeps what runs a call, where tensors go there as they are."""
-    if query.dim() != 4 or not query.shape[0] == key.shape[0] == value.shape[0]:
-        return
-    if len(_passed) >= _MAX_PASSED:
-        _passed.clear()
+def _make_call(is_causal: Any, scale: Any, *others: Any) -> "_core.Call":
     options = make_options("top_left" if is_causal else False, scale=scale)
-    _passed[checked] = call_for(options)
+    return _core.make_call(partial(resolve, options), True, (), "q")
+
+
+#: All that the checks of a call look at is what these tell calls apart by. They take longer
+#: than a kernel of a short sequence, and models repeat calls.
+_seen = _core.make_calls(_make_call)
+#: Options of _core.Calls behind ours.
+_UNUSED = (None,) * 12
+
+
+def _is_usual(query: Any, mask: Any, dropout_p: Any) -> bool:
+    """Whether a call may be one that was seen."""
+    kind = torch.Tensor
+    # PyTorch's default, and what its modules pass in evaluation.
+    if type(query) is not kind or type(dropout_p) is not float or dropout_p != 0.0:
+        return False
+    if mask is not None and (type(mask) is not kind or mask.requires_grad):
+        return False
+    if mask is not None and (mask.is_nested or mask.layout is not torch.strided):
+        return False
+    is_seen_by_torch = attention_module.is_traced(query) or attention_module.is_profiled()
+    return not is_seen_by_torch and not torch._C._is_any_autocast_enabled()
 
 
 # What FlashCore takes -------------------------------------------------------
