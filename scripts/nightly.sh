@@ -72,13 +72,13 @@ models() { # tiny models of Transformers in bfloat16, with padding, under the SD
     $venv/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl &&
     $venv/bin/python scripts/transformers-models.py
 }
-serving() { # the backends of vLLM and SGLang with these engines' own pools and metadata, on the emulator
+serving() { # the backends of vLLM and SGLang with these engines' own pools and metadata, on the emulator, and the repository of kernels
   local venv=$PWD/build/serving
   scripts/wheel.sh release && python3 -m venv "$venv" &&
-    "$venv/bin/python" -m pip install --quiet 'vllm==0.33.*' ipython gguf pytest pytest-xdist build/wheel/*.whl &&
+    "$venv/bin/python" -m pip install --quiet 'vllm==0.33.*' ipython gguf kernels pytest pytest-xdist build/wheel/*.whl &&
     "$venv/bin/python" -m pip install --quiet --no-deps 'sglang==0.5.23' && # it pins another PyTorch
     "$venv/bin/python" -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl &&
-    (cd build && "$venv/bin/python" -m pytest -q -p no:cacheprovider -n "$(nproc)" ../python/tests/test_{vllm,sglang}.py)
+    (cd build && "$venv/bin/python" -m pytest -q -p no:cacheprovider -n "$(nproc)" ../python/tests/test_{vllm,sglang,kernels_repository}.py)
 }
 site() { # the site of the documentation: its links, and the docstrings as pages
   scripts/site.sh
