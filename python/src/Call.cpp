@@ -518,9 +518,9 @@ static PyObject *perform(const Call::Entry &entry, PyObject *const *from,
                          Arguments &arguments) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(entry.action.get())) == Launch::type)
     return runLaunch(Boxed<Launch>::get(entry.action.get()), arguments);
-  return PyObject_CallFunctionObjArgs(
-      entry.action.get(), from[0], from[1], from[2], from[3], from[4], from[5],
-      arguments.besideTuple, nullptr);
+  return PyObject_CallFunctionObjArgs(entry.action.get(), from[0], from[1],
+                                      from[2], from[3], from[4], from[5],
+                                      arguments.besideTuple, nullptr);
 }
 
 static PyObject *runOn(PyObject *self, PyObject *const *from,
