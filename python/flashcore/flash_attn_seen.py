@@ -132,7 +132,7 @@ def of_sequences(
     window_size: Any,
     softcap: Any,
     lse: Any,
-    max_seqlen_q: int,
+    max_seqlen_q: Any,
     batch_invariant: bool,
 ) -> Arguments:
     """Those of flash_attn_varlen_func."""
