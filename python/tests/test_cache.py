@@ -15,7 +15,7 @@ import pytest
 import flashcore
 from formula import assert_close, attention, draw_qkv
 from fresh import forget
-from flashcore import cache, codegen, merge_kernel, resolve
+from flashcore import _core, cache, codegen, merge_kernel, resolve
 
 
 @pytest.fixture
@@ -471,7 +471,7 @@ def test_kernels_of_calls_that_were_made(cache_dir, monkeypatch, compiled, tmp_p
     monkeypatch.setenv("FLASHCORE_CACHE_DIR", "")
     monkeypatch.setattr(flashcore.kernels, "_modules", {})
     monkeypatch.setattr(resolve, "_calls_of_options", {})
-    monkeypatch.setattr(merge_kernel, "_calls", {})
+    monkeypatch.setattr(merge_kernel, "_calls", _core.make_calls(merge_kernel._make_call))
     monkeypatch.setattr(sys.modules["flashcore.attention"], "_calls", fresh_calls())
     monkeypatch.setattr(codegen, "_compile", None)  # calling it fails
     before = compiled()
