@@ -184,7 +184,8 @@ AttentionProblem AttentionProblem::get(AttentionOp op) {
                                          op.getValue(), op.getOutput()},
       ::hasOpenStrides);
   problem.hasSpecials |= op.getSoftcap().has_value();
-  for (const OperandInfo &info : llvm::make_first_range(listOperands(op)))
+  auto operands = listOperands(op);
+  for (const OperandInfo &info : llvm::make_first_range(operands))
     if (info.use == OperandInfo::Use::Score) {
       problem.hasBias = true;
       // A bias is read, others are computed.
