@@ -13,7 +13,7 @@ of a row the same in any batch.
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import torch
 
@@ -23,12 +23,13 @@ from flashcore.flash_attn_caches import (
     LEAST_PAGE, Caches, check_caches, check_count, check_lengths, check_new, check_rotary,
     copy_back, fill, leftpad_mod, to_append_to, whole_pages,
 )  # fmt: skip
-from flashcore.kinds import FLAG, describe, read
+from flashcore.flash_attn_options import Window, common_options, sides
+from flashcore.kinds import FLAG, read
 from flashcore.operands import CLAUSES, ENDS
 from flashcore.operators import gradients, training
 from flashcore.operators.fallback import attention_by_torch, sequences_by_torch, warn_once
 from flashcore.operators.gradients import needs_gradient
-from flashcore.options import is_scale, make_options, read_dropout
+from flashcore.options import make_options, read_dropout
 from flashcore.resolve import check_tensors
 from flashcore.tensor_arguments import expect_optional, expect_rank, expect_tensors
 from flashcore.torch import dropped
@@ -47,7 +48,6 @@ __all__ = [
     "set_batch_invariant",
 ]
 
-Window = Sequence[int]
 #: out, or (out, softmax_lse, S_dmask).
 Result = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 
@@ -576,7 +576,7 @@ def _attend_to_cache(
         cache_seqlens = read("cache_seqlens", cache_seqlens)
     check_caches(caches, q.shape[0])
     if rotary_cos is not None or rotary_sin is not None:
-        is_one_place = not causal and _sides(window_size) == (None, None)
+        is_one_place = not causal and sides(window_size) == (None, None)
         check_rotary(q, k, rotary_cos, rotary_sin, cache_seqlens, is_one_place, caches.rows)
     if k is not None or v is not None:
         return _append_and_attend(
@@ -699,29 +699,6 @@ def is_batch_invariant() -> bool:
     return _is_batch_invariant
 
 
-def common_options(
-    softmax_scale: Optional[float], causal: bool, window_size: Window, softcap: float
-) -> Dict[str, Any]:
-    """What flashcore.attention is told of all of these functions."""
-    left, right = _sides(window_size)
-    is_causal = read("causal", causal, FLAG)
-    cap = read("softcap", softcap)
-    if cap is not None and not cap >= 0:
-        raise ValueError(f"expects softcap to be 0, for none, or positive, but got {softcap!r}")
-    if softmax_scale is not None and not is_scale(read("softmax_scale", softmax_scale)):
-        raise ValueError(
-            f"expects softmax_scale to be positive and a number of float32, but got {softmax_scale!r}"
-        )
-    return {
-        "causal": is_causal,
-        # A causal call sees nothing to the right, whatever its window says.
-        "window": (left, None if is_causal else right),
-        "softcap": cap if cap is not None and cap > 0 else None,
-        "scale": read("softmax_scale", softmax_scale),
-        "layout": "bshd",
-    }
-
-
 def _read_flags(return_attn_probs: Any, deterministic: Any) -> bool:
     read("deterministic", deterministic)
     return bool(read("return_attn_probs", return_attn_probs))
@@ -805,18 +782,6 @@ def _most(name: str, length: Any) -> int:
     if length is None:
         raise ValueError(f"expects {name} with dropout_p and return_attn_probs, but got None")
     return int(length)
-
-
-def _sides(window_size: Window) -> Tuple[Optional[int], Optional[int]]:
-    # flash-attn's callers have both in a tensor, too; in host memory it is read at each call.
-    if isinstance(window_size, torch.Tensor) and window_size.device.type == "cpu":
-        window_size = window_size.tolist()
-    if not hasattr(window_size, "__len__") or len(window_size) != 2:
-        raise ValueError(
-            f"expects window_size to be (left, right), but got {describe(window_size)}"
-        )
-    left, right = (read("window_size", side, whole=window_size) for side in window_size)
-    return left if left >= 0 else None, right if right >= 0 else None
 
 
 def _unpack(name: str, packed: torch.Tensor, count: int, rows: str = "batch, seqlen") -> Any:

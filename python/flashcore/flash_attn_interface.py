@@ -20,8 +20,9 @@ import torch
 from flashcore import flash_attn_seen as seen
 from flashcore.attention import attention
 from flashcore.errors import UnsupportedError
-from flashcore.flash_attn import Window, attend_to_cache, common_options, is_batch_invariant
+from flashcore.flash_attn import attend_to_cache, is_batch_invariant
 from flashcore.flash_attn_caches import Caches, in_pages
+from flashcore.flash_attn_options import Window, common_options
 from flashcore.kinds import read
 from flashcore.tensor_arguments import expect_optional, expect_rank, expect_tensors
 from flashcore.merges import merge

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Optional, Tuple
 
 from flashcore import _core
+from flashcore.flash_attn_options import common_options
 from flashcore.operands import CLAUSES
 from flashcore.options import make_options
 from flashcore.problem import FEW_QUERIES
@@ -31,8 +32,6 @@ def _make_call(
     batch_invariant: bool, rotary_interleaved: Any, few: Optional[bool], *unused: None,
 ) -> "_core.Call":  # fmt: skip
     """The call of options as these functions have them."""
-    from flashcore.flash_attn import common_options
-
     options = make_options(
         **common_options(softmax_scale, causal, window_size, softcap), lse=lse,
         batch_invariant=batch_invariant, rotary_interleaved=rotary_interleaved,

@@ -14,7 +14,7 @@ import torch
 
 from flashcore.attention import attention
 from flashcore.errors import Error, GradientError, UnsupportedError
-from flashcore.flash_attn import Window, common_options
+from flashcore.flash_attn_options import Window, common_options
 from flashcore.operators import gradients
 from flashcore.operators.fallback import attention_by_torch, sequences_by_torch, warn_once
 from flashcore.torch.dropout import dropout_options
