@@ -13,6 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
+import call_class_grid
 import compiler_lists
 import far_grid
 from flashcore_benchmarks.masks import MASKS, with_mask
@@ -37,6 +38,9 @@ WINDOWS = [(0, 0), (3, 0), (None, 5), (64, 0), (17, 33)]
 BIASES = [("f16", ("f16", "bhqk")), ("bf16", ("bf16", "bhqk")), ("f16", ("f32", "11qk")), ("bf16", ("f32", "1h1k")),
           ("f16", ("f16", "b1q1")), ("bf16", ("bf16", "b11k")), ("f16", ("f32", "1hq1")), ("bf16", ("f32", "1111"))]
 
+
+# Of each class of calls, and of none: few blocks, one key, a border of queries and keys, many short sequences.
+CALLS = [(1, 8, 2, 512, 512), (1, 2, 1, 1, 1), (2, 12, 12, 448, 1500), (2, 4, 2, 65, 1025), (64, 16, 16, 90, 128), (1, 2, 2, 33, 0)]
 
 # Of scores that are an output.
 STAGES = ["scaled", "capped", "changed", "masked", "probabilities"]
@@ -544,6 +548,7 @@ def check_grid(bundles):
         bundle = bundles.make(f"check-warpgroups-{d}-{dv}", words, ["--chip=sm_80,sm_90a"])
         runs.append({"bundle": bundle, "kind": KINDS[i % 3]})
     runs += large_warpgroup_runs(bundles)
+    runs += call_class_grid.call_class_runs(bundles, "sm_89", CALLS)
     for bundle in ("check-f16-d64-none", "check-f16-d128-none", "scores-none", "scores-bottom_right"):
         runs += stage_runs(f"{bundle}.fcb")
     return runs + far_grid.far_runs(bundles)
@@ -796,7 +801,8 @@ def warpgroup_grid(bundles):
             *dropout_runs(bundles, "warpgroups-dropout", ["--chip=sm_90a", "--product=warpgroup"]),
             *append_runs(bundles, "warpgroups-append", ["--chip=sm_90a", "--product=warpgroup"]),
             *block_runs(bundles, "warpgroups-blocks", ["--chip=sm_90a", "--product=warpgroup"]),
-            *warpgroup_persistent_runs(bundles, batch=150), *far_grid.far_warpgroup_runs(bundles)]
+            *warpgroup_persistent_runs(bundles, batch=150), *far_grid.far_warpgroup_runs(bundles),
+            *call_class_grid.call_class_runs(bundles, "sm_90a", CALLS)]
 
 
 def emulate_grid(bundles):
@@ -861,6 +867,8 @@ def emulate_grid(bundles):
     runs += warpgroup_checked_runs(bundles)
     runs += warpgroup_bulk_runs(bundles, batch=3)
     runs += warpgroup_persistent_runs(bundles, batch=3)
+    for chip in ("sm_89", "sm_90a"):
+        runs += call_class_grid.call_class_runs(bundles, chip, [(1, 2, 1, 70, 150), (1, 1, 1, 33, 0)])
     # One key tile only, known at compile time: no loop is left.
     for i, (sk, causal) in enumerate([(16, "none"), (64, "none"), (40, "bottom_right"), (33, "top_left")]):
         bundle = bundles.make(f"emulate-one-tile-{i}", attention("f16", 64, causal, (1, 4, 2, 1100, sk)))

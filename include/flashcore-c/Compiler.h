@@ -48,6 +48,17 @@ FLASHCORE_CAPI_EXPORT const char *
 flashcoreGetChipFor(const char *device, int64_t sharedMemoryPerBlock,
                     size_t rank);
 
+/** The schedule's `expected-grid` that is best for a call of these sizes, which
+ *  a kernel leaves open, on a GPU of `numSMs`: "quarter", or "any" for large
+ *  calls, whose kernel the compiler chooses without being told. `heads` are
+ *  query heads of all of the batch. "" for a chip that there is not. */
+FLASHCORE_CAPI_EXPORT const char *
+flashcoreGetCallClass(const char *chip, int64_t heads, int64_t seqlenQ,
+                      int64_t seqlenK, int64_t numSMs);
+/** All that it may be for a chip; "" from their number on. */
+FLASHCORE_CAPI_EXPORT const char *flashcoreGetCallClassAt(const char *chip,
+                                                          size_t index);
+
 /*===----------------------------------------------------------------------===*\
 |* Options                                                                    *|
 \*===----------------------------------------------------------------------===*/

@@ -14,6 +14,7 @@
 #include "flashcore/Compiler/Compile.h"
 #include "flashcore/Compiler/ScheduleOptions.h"
 #include "flashcore/Compiler/Shape.h"
+#include "flashcore/Schedule/CallClass.h"
 #include "flashcore/Support/Bytecode.h"
 #include "flashcore/Support/OwnStack.h"
 #include "flashcore/Support/ToolInit.h"
@@ -104,6 +105,25 @@ const char *flashcoreGetChipFor(const char *device,
     limit = sharedMemoryPerBlock;
   std::vector<const TargetInfo *> targets = findTargetsFor(device, limit);
   return rank < targets.size() ? targets[rank]->chip.data() : "";
+}
+
+const char *flashcoreGetCallClass(const char *chip, int64_t heads,
+                                  int64_t seqlenQ, int64_t seqlenK,
+                                  int64_t numSMs) {
+  const TargetInfo *target = chip ? lookupTarget(chip) : nullptr;
+  if (!target)
+    return "";
+  return fcgpu::stringifyExpectedGrid(
+             getCallClass(*target, heads, seqlenQ, seqlenK, numSMs))
+      .data();
+}
+
+const char *flashcoreGetCallClassAt(const char *chip, size_t index) {
+  const TargetInfo *target = chip ? lookupTarget(chip) : nullptr;
+  if (!target || index >= getCallClasses(*target).size())
+    return "";
+  return fcgpu::stringifyExpectedGrid(getCallClasses(*target)[index].grid)
+      .data();
 }
 
 /// ptxas may lie beside this library, as beside the executable of a tool.

@@ -217,6 +217,8 @@ void mlir::flashcore::print(llvm::raw_ostream &os,
              .str());
   for (const std::string &warning : explanation.report.openSizes)
     line("open sizes", warning);
+  for (const std::string &calls : explanation.report.callClasses)
+    line("calls", calls);
 }
 
 //===----------------------------------------------------------------------===//
@@ -305,6 +307,7 @@ json::Object mlir::flashcore::toJSON(const Explanation &explanation,
       {"problem", ::toJSON(problem)},
       {"schedule", ::toJSON(choice)},
       {"few_queries", std::move(few)},
+      {"call_classes", json::Array(explanation.report.callClasses)},
       {"reasons", std::move(reasons)},
       {"shared_memory", sharedBytes},
       {"shared_memory_limit", target.sharedMemoryPerBlock},

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Schedule/OpenSizes.h"
+#include "flashcore/Schedule/CallClass.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir::flashcore;
@@ -120,5 +121,27 @@ std::vector<std::string> mlir::flashcore::describeOpenSizes(
           " known at compile time: " + change);
       break;
     }
+  return lines;
+}
+
+std::vector<std::string> mlir::flashcore::describeCallClasses(
+    const AttentionProblem &problem, const TargetInfo &target,
+    const ScheduleChoice &now,
+    llvm::function_ref<ScheduleResult(fcgpu::ExpectedGrid)> choose) {
+  std::vector<std::string> lines;
+  if (problem.seqlenQ || now.expectedGrid != fcgpu::ExpectedGrid::Any)
+    return lines;
+  for (const CallClass &calls : getCallClasses(target).drop_back()) {
+    ScheduleResult result = choose(calls.grid);
+    auto *then = std::get_if<ScheduleDecision>(&result);
+    if (!then)
+      continue;
+    // The class is what the line is about.
+    then->choice.expectedGrid = now.expectedGrid;
+    std::string change = describeChange(now, then->choice);
+    lines.push_back(llvm::formatv(
+        "{0} (expected_grid {1}): {2}", calls.describe(),
+        fcgpu::printField(calls.grid), change.empty() ? "the same" : change));
+  }
   return lines;
 }

@@ -12,6 +12,7 @@
 
 #include "flashcore/Schedule/ScheduleChoice.h"
 #include "ScheduleChooser.h"
+#include "flashcore/Schedule/CallClass.h"
 #include "flashcore/Schedule/ResourceModel.h"
 #include "flashcore/Schedule/ScheduleCheck.h"
 #include "flashcore/Target/Atoms.h"
@@ -34,6 +35,9 @@ void mlir::flashcore::decidePromises(const ScheduleOptions &options,
   choice.expectedQueries = reasons.decide(
       "expected_queries", options.expectedQueries, 0,
       "where they are not known, there are enough to fill blocks of 128");
+  choice.expectedGrid =
+      reasons.decide("expected_grid", options.expectedGrid, ExpectedGrid::Any,
+                     "where sizes are not known, they are large");
 }
 
 CopyPath mlir::flashcore::decideCopies(const TargetInfo &target,
@@ -129,7 +133,7 @@ static int64_t chooseGridHeads(const AttentionProblem &problem,
   if (choice.gridOrder != GridOrder::HeadFastest || fill != GridFill::Full ||
       options.keySplits > 1 || options.splitKeys ||
       choice.blockM >= enoughRows || *problem.seqlenQ <= choice.blockM ||
-      !problem.headsKV ||
+      !problem.headsKV || problem.hasAssumedSizes ||
       *problem.batch * *problem.headsKV < target.device.numSMs)
     return 0;
   // Powers of two, for which a block finds its tile without divisions.
@@ -350,18 +354,24 @@ void ScheduleChooser::decideBlocks() {
   decidePromises(options, choice, reasons);
 }
 
+/// Query rows of a sequence that are few.
+static constexpr int64_t kFewRows = 32;
+
 /// What the choice takes the sizes to be that are known at run time only. Few
 /// query rows want another kernel than many, whatever the other sizes are: of
 /// those, one batch entry with a long cache needs it the most, and more of them
 /// lose little by it.
 static AttentionProblem assumeSizes(AttentionProblem problem,
+                                    const TargetInfo &target,
                                     const ScheduleOptions &options) {
-  constexpr int64_t fewRows = 32, someHeads = 8, longCache = 65536;
+  constexpr int64_t someHeads = 8, longCache = 65536;
   bool isExpected = options.expectedQueries && !problem.seqlenQ;
   if (isExpected)
     problem.seqlenQ = options.expectedQueries;
-  if (!problem.seqlenQ || *problem.seqlenQ > fewRows)
-    return problem;
+  if (!problem.seqlenQ || *problem.seqlenQ > kFewRows)
+    return assumeSizesOf(problem,
+                         options.expectedGrid.value_or(ExpectedGrid::Any),
+                         target.device.numSMs);
   // What is assumed here still takes registers at run time.
   problem.hasAssumedSizes = isExpected || !problem.batch || !problem.headsQ ||
                             !problem.headsKV || !problem.seqlenK;
@@ -374,6 +384,28 @@ static AttentionProblem assumeSizes(AttentionProblem problem,
   assume(problem.headsQ, *problem.headsKV);
   assume(problem.seqlenK, longCache);
   return problem;
+}
+
+/// Whether blocks of fewer rows are worth it in kernels of single warps for
+/// calls of a class: not of very wide heads, which have small ones anyway, nor
+/// where, without a mask, blocks of 128 rows are one to each SM (narrow heads),
+/// or have almost two (wide ones, which read K and V less often).
+static bool paysCallClass(const AttentionProblem &assumed,
+                          const TargetInfo &target) {
+  std::optional<int64_t> blocks = getNumBlocks(assumed, 64);
+  if (!assumed.hasAssumedSizes || !blocks)
+    return true;
+  int64_t blocksOfSM = llvm::divideCeil(*blocks, target.device.numSMs);
+  bool isEven = !assumed.isCausal && !assumed.hasWindow;
+  switch (getHeadWidth(assumed)) {
+  case HeadWidth::Narrow:
+    return !isEven || blocksOfSM != 2;
+  case HeadWidth::Wide:
+    return !isEven || blocksOfSM != 3;
+  case HeadWidth::VeryWide:
+    return false;
+  }
+  llvm_unreachable("unknown width");
 }
 
 /// Whether a block of the choice has more shared memory than the chip, or one
@@ -429,11 +461,14 @@ ScheduleResult mlir::flashcore::chooseSchedule(const AttentionProblem &problem,
     if (auto error =
             checkHeadGroup(problem, options.headGroup, FieldNames::Options))
       return *error;
-  AttentionProblem assumed = assumeSizes(problem, options);
+  AttentionProblem assumed = assumeSizes(problem, target, options);
+  bool hasFewQueries = assumed.seqlenQ && *assumed.seqlenQ <= kFewRows;
   std::optional<ScheduleDecision> other = choosePlain(problem, target, options);
   if (!other)
-    other = chooseWarpgroups(problem, getGridFill(assumed, target), target,
-                             options);
+    other = chooseWarpgroups(hasFewQueries ? problem : assumed,
+                             getGridFill(assumed, target), target, options);
+  if (!hasFewQueries && !paysCallClass(assumed, target))
+    assumed = problem;
   ScheduleDecision decision =
       other ? std::move(*other)
             : ScheduleChooser(assumed, target, options).choose();

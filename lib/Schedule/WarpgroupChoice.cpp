@@ -4,13 +4,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For chips with products of warpgroups. The shapes are the winners of
-// docs/performance-notebook.md ("Warpgroups").
+// For chips with products of warpgroups, in the first of the shapes of
+// WarpgroupShapes.h that fits.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ProblemClass.h"
 #include "ScheduleChooser.h"
+#include "WarpgroupShapes.h"
 #include "flashcore/Schedule/ScheduleCheck.h"
 #include "flashcore/Target/Atoms.h"
 
@@ -21,126 +22,6 @@
 
 using namespace mlir::flashcore;
 using namespace mlir::fcgpu;
-
-namespace {
-/// What is tried until all of it fits.
-struct Shape {
-  int64_t numWarps; ///< that multiply
-  int64_t blockN;
-  RowSum rowSum;
-  Overlap overlap;
-  RowMax rowMax;
-  bool isPersistent;
-  int64_t minBlocks = 1;
-};
-} // namespace
-
-/// Whether blocks that walk several tiles gain more by copying ahead than they
-/// lose by an even share of them: those of short sequences.
-static bool paysPersistence(const AttentionProblem &problem) {
-  constexpr int64_t shortNarrow = 1024, shortWide = 2048, shortVeryWide = 4096;
-  if (!problem.seqlenK || problem.hasWindow)
-    return false;
-  switch (getHeadWidth(problem)) {
-  case HeadWidth::Narrow:
-    return getVisibleKeys(problem) <= shortNarrow;
-  case HeadWidth::Wide:
-    return getVisibleKeys(problem) <= shortWide;
-  case HeadWidth::VeryWide:
-    return getVisibleKeys(problem) <=
-           (problem.isCausal ? shortWide : shortVeryWide);
-  }
-  llvm_unreachable("unknown width");
-}
-
-static bool hidesKeys(const AttentionProblem &problem) {
-  return problem.isCausal || problem.hasWindow;
-}
-
-/// Keys, or more than any where they are known at run time only.
-static int64_t getSeqlenK(const AttentionProblem &problem) {
-  return problem.seqlenK.value_or(std::numeric_limits<int64_t>::max());
-}
-
-/// How many rows the SMs work on, in waves of blocks of `blockM` rows, for each
-/// row that there is.
-static double getGridLoss(const AttentionProblem &problem,
-                          const TargetInfo &target, int64_t blockM) {
-  std::optional<int64_t> blocks = getNumBlocks(problem, blockM);
-  if (!blocks)
-    return 1;
-  int64_t numSMs = target.device.numSMs;
-  double rows =
-      static_cast<double>(*problem.batch * *problem.headsQ * *problem.seqlenQ);
-  return llvm::divideCeil(*blocks, numSMs) * numSMs * blockM / rows;
-}
-
-/// Whether a grid of blocks of `blockM` rows wastes less than they gain over
-/// those of two warpgroups.
-static bool paysTallBlocks(const AttentionProblem &problem,
-                           const TargetInfo &target, int64_t blockM) {
-  constexpr double gain = 1.1;
-  constexpr int64_t ofTwo = 2 * kRowsOfGroup;
-  return getGridLoss(problem, target, blockM) <=
-         gain * getGridLoss(problem, target, ofTwo);
-}
-
-/// Four warpgroups of narrow heads: of few registers each, but some multiply
-/// while others take exponentials. Under a mask, a warpgroup's own walk leaves
-/// fewer of them with work, which overlap makes up for; a softcap needs the
-/// registers.
-static void addFourGroups(const AttentionProblem &problem,
-                          std::vector<Shape> &shapes) {
-  constexpr int64_t shortKeys = 2048;
-  RowMax checkedIfLong =
-      getSeqlenK(problem) > shortKeys ? RowMax::Checked : RowMax::Exact;
-  bool isPersistent = paysPersistence(problem) && !hidesKeys(problem);
-  // The larger tiles are those of whole heads of 64.
-  bool isFull = problem.headDimV > 48 && !problem.hasSpecials;
-  for (RowSum rowSum : {RowSum::Mma, RowSum::Add}) {
-    if (hidesKeys(problem) && !problem.hasSpecials) {
-      shapes.push_back({16, 64, rowSum, Overlap::PV, checkedIfLong, false});
-      continue;
-    }
-    if (isFull && !isPersistent)
-      shapes.push_back({16, 80, rowSum, Overlap::None, RowMax::Checked, false});
-    shapes.push_back(
-        {16, 64, rowSum, Overlap::None, RowMax::Checked, isPersistent});
-  }
-}
-
-/// Two blocks an SM of two warpgroups each, of heads so narrow that half of the
-/// registers is enough: one begins or ends, or takes exponentials, while the
-/// other multiplies. Where all blocks walk as many tiles and not few, or wait
-/// for the exponentials of a softcap, four warpgroups that share their copies
-/// of K and V do better.
-static void addTwoBlocks(const AttentionProblem &problem,
-                         const TargetInfo &target, std::vector<Shape> &shapes) {
-  constexpr int64_t fewKeys = 512, blocksOfSM = 2;
-  bool isEven = !hidesKeys(problem) || problem.hasSpecials;
-  std::optional<int64_t> blocks = getNumBlocks(problem, 2 * kRowsOfGroup);
-  if ((isEven && getSeqlenK(problem) > fewKeys) ||
-      (blocks && *blocks <= blocksOfSM * target.device.numSMs))
-    return;
-  for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
-    shapes.push_back(
-        {8, 64, rowSum, Overlap::None, RowMax::Checked, false, blocksOfSM});
-}
-
-/// Three warpgroups of wide heads, of small tiles: in sequences that are long
-/// enough for blocks that end one by one.
-static void addThreeGroups(const AttentionProblem &problem,
-                           std::vector<Shape> &shapes) {
-  constexpr int64_t shortKeys = 1024, shortMaskedKeys = 2048;
-  bool isShort =
-      getSeqlenK(problem) <= (hidesKeys(problem) ? shortMaskedKeys : shortKeys);
-  bool isMaskedVeryWide =
-      hidesKeys(problem) && getHeadWidth(problem) == HeadWidth::VeryWide;
-  if (isShort || isMaskedVeryWide)
-    return;
-  for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
-    shapes.push_back({12, 64, rowSum, Overlap::PV, RowMax::Stale, false});
-}
 
 /// Whether blocks of 128 rows, fewer than fill the chip, do better than smaller
 /// ones of single warps: where wide heads walk many keys, or narrow ones so
@@ -200,61 +81,10 @@ static int64_t chooseKeySplits(const AttentionProblem &problem,
   return best;
 }
 
-/// The shapes in the order of their speed. Scores that take long to compute
-/// leave registers for two warpgroups; reads for every score of narrow heads
-/// are not to wait for products. Columns of ones behind V need whole panels,
-/// and a product has 256 columns at most.
-static std::vector<Shape> listShapes(const AttentionProblem &problem,
-                                     const TargetInfo &target, bool isSmall) {
-  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
-  std::vector<Shape> shapes;
-  if (!problem.hasLongScores) {
-    if (isNarrow && !isSmall && !problem.hasBias) {
-      addTwoBlocks(problem, target, shapes);
-      if (paysTallBlocks(problem, target, 4 * kRowsOfGroup))
-        addFourGroups(problem, shapes);
-    }
-    if (isNarrow && !isSmall && problem.readsPerScore &&
-        !problem.hasOpenAddresses())
-      shapes.push_back({12, 128, RowSum::Mma, Overlap::None, RowMax::Checked,
-                        /*isPersistent=*/false});
-    if (!isNarrow && paysTallBlocks(problem, target, 3 * kRowsOfGroup))
-      addThreeGroups(problem, shapes);
-  }
-  bool isPersistent = !isSmall && paysPersistence(problem);
-  bool isShort = isNarrow && isPersistent;
-  RowMax rowMax = isNarrow ? RowMax::Exact : RowMax::Stale;
-  for (int64_t numWarps : {12, 8}) {
-    if (numWarps > 8 &&
-        (!isNarrow || isShort || isSmall || problem.hasLongScores))
-      continue;
-    for (int64_t blockN : {128, 96, 64}) {
-      if (problem.hasBias && blockN == 96) // a few registers too many
-        continue;
-      for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
-        shapes.push_back(
-            {numWarps, blockN, rowSum, Overlap::PV, rowMax, isPersistent});
-    }
-  }
-  return shapes;
-}
-
-/// The same where the bits of a row must not depend on what else is known: in
-/// tiles that fit beside any scores, of head dims alone.
-static std::vector<Shape> listInvariantShapes(const AttentionProblem &problem) {
-  bool isVeryWide = getHeadWidth(problem) == HeadWidth::VeryWide;
-  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
-  std::vector<Shape> shapes;
-  for (int64_t numWarps : {12, 8})
-    if (numWarps == 8 || (isNarrow && !problem.hasLongScores))
-      shapes.push_back({numWarps, isVeryWide ? 64 : 128, RowSum::Add,
-                        Overlap::PV, RowMax::Exact, /*isPersistent=*/false});
-  return shapes;
-}
-
 /// Fits the shape to blocks of lists that are smaller, where warpgroups are
 /// asked for whatever they gain.
-static void fitToBlocks(const AttentionProblem &problem, Shape &shape) {
+static void fitToBlocks(const AttentionProblem &problem,
+                        WarpgroupShape &shape) {
   if (!problem.blocks)
     return;
   shape.blockN = fitBlockN(problem, shape.blockN);
@@ -302,8 +132,8 @@ static llvm::StringRef explain(RowMax rowMax) {
 /// How the rows of S and P are followed and summed.
 static void decideRowPolicies(const AttentionProblem &problem,
                               const ScheduleOptions &options,
-                              const Shape &shape, ScheduleChoice &choice,
-                              ReasonWriter &reasons) {
+                              const WarpgroupShape &shape,
+                              ScheduleChoice &choice, ReasonWriter &reasons) {
   bool isInvariant = asksForInvariance(options);
   choice.rowMax = reasons.decide("row_max", options.rowMax, shape.rowMax,
                                  isInvariant ? llvm::StringRef(kInvariantReason)
@@ -319,8 +149,9 @@ static void decideRowPolicies(const AttentionProblem &problem,
 }
 
 /// What runs beside the softmax of a tile.
-static void decideSoftmax(const ScheduleOptions &options, const Shape &shape,
-                          ScheduleChoice &choice, ReasonWriter &reasons) {
+static void decideSoftmax(const ScheduleOptions &options,
+                          const WarpgroupShape &shape, ScheduleChoice &choice,
+                          ReasonWriter &reasons) {
   choice.overlap = reasons.decide(
       "overlap", options.overlap, shape.overlap,
       shape.overlap == Overlap::PV
@@ -355,7 +186,7 @@ static void decideSplits(const AttentionProblem &problem,
 static ScheduleDecision decide(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleOptions &options,
-                               const Shape &shape, bool isSmall) {
+                               const WarpgroupShape &shape, bool isSmall) {
   ReasonWriter reasons;
   ScheduleChoice choice;
   choice.product = reasons.decide(
@@ -425,18 +256,27 @@ mlir::flashcore::chooseWarpgroups(const AttentionProblem &problem,
                           .empty();
   bool isSmall = !isThroughput(fill) && getNumBlocks(problem, kRowsOfGroup) &&
                  problem.seqlenK;
-  bool pays =
-      isThroughput(fill) || (isSmall && paysInSmallGrid(problem, target));
+  bool isTall = isThroughput(fill) || (isSmall && !problem.hasAssumedSizes &&
+                                       paysInSmallGrid(problem, target));
+  std::vector<WarpgroupShape> small;
+  if (isSmall && !isTall && fill != GridFill::FewRows && !isForced &&
+      !isInvariant)
+    small = listSmallShapes(problem, target);
+  bool pays = isTall || !small.empty();
   if ((options.product && !isForced) ||
       (!isForced && (!hasProducts || isShort || !pays || isInvariant ||
                      !problem.hasBulkRows())))
     return std::nullopt;
+  std::vector<WarpgroupShape> shapes =
+      isInvariant      ? listInvariantShapes(problem)
+      : !small.empty() ? std::move(small)
+                       : listShapes(problem, target, isSmall);
+  bool sharesKeys = isSmall && !isInvariant && !problem.hasAssumedSizes;
   std::optional<ScheduleDecision> smallest;
-  for (Shape shape : isInvariant ? listInvariantShapes(problem)
-                                 : listShapes(problem, target, isSmall)) {
+  for (WarpgroupShape shape : shapes) {
     if (isForced)
       fitToBlocks(problem, shape);
-    smallest = decide(problem, target, options, shape, isSmall && !isInvariant);
+    smallest = decide(problem, target, options, shape, sharesKeys);
     if (!checkSchedule(problem, target, smallest->choice, FieldNames::Options))
       return smallest;
   }

@@ -32,7 +32,7 @@ from flashcore import _core
 from flashcore.codegen import Kernel, assembler, writer
 from flashcore.errors import Error
 from flashcore.kinds import read
-from flashcore.problem import Merge, Problem, Schedule, invariant_schedule
+from flashcore.problem import Merge, Problem, Schedule, invariant_schedule, without_grid
 
 __all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
 
@@ -159,7 +159,8 @@ def precompile(
 
     problems: words of ``flashcore-compile --shape``, such as
         "b8 h32/8 s1x4096 d128 bf16 causal", or of a merge, such as "merge d128 bf16". Sizes may
-        be open; those of decode (one query) should say batch and heads.
+        be open ("b? h? s?x? d128"): then the kernels of all sizes are made. Those of decode
+        (one query) should say batch and heads.
     chips: such as "sm_80"; all of the compiler by default.
     static: kernels for exactly these sizes, as ``attention(static=True)`` has.
     multiprocessors: of the GPU, which say whether the keys of a decode are split.
@@ -181,28 +182,33 @@ def precompile(
     every_chip = read_chips(chips) or _core.chips()
     regions = _regions_of(score_mod, mask_mod)
 
-    def kernel_of(words: Any) -> "tuple[str, Schedule]":
+    def kernels_of(words: Any, chip: str) -> "Iterator[tuple[str, Schedule]]":
         if isinstance(words, (Problem, Merge)):
             words = words.words()
         if not isinstance(words, str):
             raise TypeError(f"expects problems to be a list of words, but got one of {words!r}")
         if words.startswith("merge"):
-            return Merge.parse(words).words(), ()
+            yield Merge.parse(words).words(), ()
+            return
         problem = Problem.parse(words)
         if regions:
             problem = replace(problem, regions=(*problem.regions, *regions))
-        schedule: Schedule = ()
-        if not static:
-            problem, schedule = problem.kernel_class(
-                multiprocessors, is_invariant=batch_invariant
-            )
-        if batch_invariant:
-            schedule = invariant_schedule(schedule)
-        return problem.words(), schedule
+        served = (
+            [(problem, ())]
+            if static
+            else problem.kernel_classes(multiprocessors, batch_invariant, chip)
+        )
+        for problem, schedule in served:
+            yield problem.words(), invariant_schedule(schedule) if batch_invariant else schedule
 
-    for words, schedule in map(kernel_of, problems):
-        for chip in every_chip:
-            put(target, Kernel(words, chip, schedule, assembler()))
+    wanted = [
+        Kernel(words, chip, schedule, assembler())
+        for given in problems
+        for chip in every_chip
+        for words, schedule in kernels_of(given, chip)
+    ]
+    for kernel in wanted:
+        put(target, kernel)
     return entries(target)
 
 
@@ -325,10 +331,12 @@ def _precompiled(
     number = chip_number(kernel.chip)
     older = [chip for chip in _core.chips() if is_portable(chip) and chip_number(chip) <= number]
     for chip in dict.fromkeys([kernel.chip, *reversed(older)]):
-        found = Kernel(kernel.words, chip, kernel.schedule)
-        bundle = _load(Path(folder) / _portable_key(found), found)
-        if bundle is not None and runs(bundle):
-            return bundle
+        # One for calls of other sizes is slower, but needs no compiler.
+        for schedule in dict.fromkeys([kernel.schedule, without_grid(kernel.schedule)]):
+            found = Kernel(kernel.words, chip, schedule)
+            bundle = _load(Path(folder) / _portable_key(found), found)
+            if bundle is not None and runs(bundle):
+                return bundle
     return None
 
 

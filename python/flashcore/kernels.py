@@ -13,7 +13,7 @@ from typing import (
 from flashcore import _core, cache
 from flashcore.codegen import Kernel, assembler, statistics, writer
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Merge, Problem, Schedule
+from flashcore.problem import Merge, Problem, Schedule, without_grid
 
 __all__ = ["chip_for", "device", "export", "load", "statistics"]
 
@@ -120,7 +120,8 @@ def export(
 
     So a program that makes the calls of a server once, on the emulator or on a GPU, leaves
     what a server with ``FLASHCORE_KERNELS`` set to the folder needs, which then compiles
-    nothing: kernels with clauses and functions, and merges, among them.
+    nothing: kernels with clauses and functions, and merges, among them. Calls of other sizes
+    run, too, by the kernel for large ones where theirs is not there.
 
     chips: such as "sm_80"; by default those that this process's kernels are for. Schedules
         are those of the device that they ran on.
@@ -130,7 +131,9 @@ def export(
     wanted, target = cache.read_chips(chips), cache.read_folder(folder)
     for key, made in loaded().items():
         for chip in wanted or [made.module.chip]:
-            cache.put(target, Kernel(key.words, chip, key.schedule, assembler()))
+            # And the kernel for calls of other sizes than this process had.
+            for schedule in dict.fromkeys([key.schedule, without_grid(key.schedule)]):
+                cache.put(target, Kernel(key.words, chip, schedule, assembler()))
     return cache.entries(target)
 
 

@@ -7,14 +7,14 @@ import math
 import re
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 from flashcore import _core
 from flashcore.kinds import NUMBER, describe, is_array, read
 
 __all__ = [
     "Merge", "Problem", "Schedule", "invariant_schedule", "module_of", "row_step", "schedule_of",
-    "schedule_with",
+    "schedule_with", "without_grid",
 ]  # fmt: skip
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
@@ -27,6 +27,9 @@ INVARIANT = ("invariance", "batch")
 #: queries have a kernel for their exact number, over at least so many keys.
 FEW_QUERIES = 16
 MANY_KEYS = 1024
+
+#: The option for kernels of calls of some sizes, and what it is for large ones by default.
+GRID, LARGE = "expected-grid", "any"
 
 
 def row_step(head_dim: int) -> int:
@@ -77,6 +80,11 @@ def invariant_schedule(options: object) -> Schedule:
     """The same with what ``batch_invariant`` stands for."""
     given = [pair for pair in schedule_of(options) if pair[0] != "invariance"]
     return tuple(sorted([*given, INVARIANT]))
+
+
+def without_grid(schedule: Schedule) -> Schedule:
+    """The schedule of the kernel that runs calls of all sizes."""
+    return tuple(pair for pair in schedule if pair[0] != GRID)
 
 
 @dataclass(frozen=True)
@@ -259,11 +267,14 @@ class Problem:
         sequences: Optional[int] = None,
         is_invariant: bool = False,
         has_few_queries: Optional[bool] = None,
+        chip: Optional[str] = None,
     ) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
 
         Everything but head_dim is open, so that a new length or batch compiles
-        nothing. One query, and up to 16 over at least 1024 keys, have kernels
+        nothing. The sizes of a call choose one of a few kernels, by their blocks a
+        multiprocessor and by their keys (``expected-grid`` of the schedule, of the classes
+        of ``chip``; by default of the newest chips). One query, and up to 16 over at least 1024 keys, have kernels
         of their own: for their number, and for their heads, which a model does
         not change. These split the keys over blocks, as many as the sizes of a call
         want; where batch and heads alone make enough, a second kernel does without
@@ -291,10 +302,9 @@ class Problem:
             if has_few_queries is None:
                 has_few_queries = queries is not None and queries <= FEW_QUERIES * sequences
             return self._class_of_sequences(opened, has_few_queries and not is_invariant)
-        if queries is None or queries > FEW_QUERIES:
-            return opened, ()
-        if queries > 1 and keys is not None and keys < MANY_KEYS:
-            return opened, ()
+        has_many_queries = queries is None or queries > FEW_QUERIES
+        if has_many_queries or (queries != 1 and keys is not None and keys < MANY_KEYS):
+            return opened, () if is_invariant else self._grid(multiprocessors, chip)
         few = dataclasses.replace(
             opened, seqlen_q=queries, heads_q=self.heads_q, heads_kv=self.heads_kv
         )
@@ -307,6 +317,34 @@ class Problem:
             return few, ()
         is_split = self.batch * self.heads_kv <= multiprocessors and self._keys_in_window() >= 512
         return few, () if is_split else (("key-splits", "1"),)
+
+    def _grid(self, multiprocessors: int, chip: Optional[str]) -> Schedule:
+        """What to tell the schedule of the sizes of a call; nothing where one is open."""
+        sizes = (self.batch, self.heads_q, self.seqlen_q, self.seqlen_k)
+        if self.blocks or None in sizes:  # lists say the shape of blocks
+            return ()
+        batch, heads, queries, keys = (size or 0 for size in sizes)
+        found = _core.call_class(
+            chip or _core.chips()[-1], batch * heads, queries, keys, multiprocessors
+        )
+        return () if found == LARGE else ((GRID, found),)
+
+    def kernel_classes(
+        self, multiprocessors: int, is_invariant: bool = False, chip: Optional[str] = None
+    ) -> List[Tuple[Problem, Schedule]]:
+        """What :meth:`kernel_class` returns for all calls that have these sizes.
+
+        Where some are open, these have several kernels. The kernel of large calls is always
+        among those of one problem: it runs any other where that one's is not at hand.
+        """
+        served, schedule = self.kernel_class(multiprocessors, None, is_invariant, None, chip)
+        is_one = self.blocks or self._sequences() is not None or served.seqlen_q is not None
+        if is_one or is_invariant:
+            return [(served, schedule)]
+        if None not in (self.batch, self.heads_q, self.seqlen_q, self.seqlen_k):
+            return [(served, found) for found in dict.fromkeys([schedule, ()])]
+        grids = _core.call_classes(chip or _core.chips()[-1])
+        return [(served, () if x == LARGE else ((GRID, x),)) for x in grids]
 
     def _open_sizes(self) -> "Iterator[Tuple[str, Union[int, str]]]":
         """The size of a page, which kernels know, and whether there are sequences."""

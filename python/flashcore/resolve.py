@@ -21,7 +21,7 @@ from flashcore.blocks import blocks_of, check_blocks, word_of
 from flashcore.errors import Error, not_loaded
 from flashcore.operands import ANGLES, CLAUSES, ENDS, LISTS, NEW_ROWS, PAGES, SINKS
 from flashcore.options import Options
-from flashcore.problem import INVARIANT, Problem, Schedule, abridge
+from flashcore.problem import GRID, INVARIANT, Problem, Schedule, abridge
 from flashcore.tensors import (
     AXES, Sizes, Tensor, expect_no_overlap, has_rows, is_dense, is_like, normal_strides,
     read_tensor, reorder, strides_of,
@@ -598,10 +598,16 @@ def _problem(
         exact = replace(exact, layout=_static_layout(arguments, options))
         return _unique(exact, arguments, options), options.schedule
     problem, schedule = exact.kernel_class(
-        target.multiprocessors, None, INVARIANT in options.schedule, options.has_few_queries
+        target.multiprocessors,
+        None,
+        INVARIANT in options.schedule,
+        options.has_few_queries,
+        kernels.chip_for(target),
     )
     problem = _unique(problem, arguments, options)
     chosen = {name for name, _ in options.schedule}
+    if chosen:  # of one kernel, for all sizes
+        chosen.add(GRID)
     ours = tuple(option for option in schedule if option[0] not in chosen)
     return problem, options.schedule + ours
 

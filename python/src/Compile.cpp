@@ -198,21 +198,46 @@ static PyObject *relations(PyObject *, PyObject *) {
   return PyList_AsTuple(list.get());
 }
 
+/// The texts that `get` has for 0, 1, ..., up to an empty one.
+template <typename F> static PyObject *toTuple(F get) {
+  Ref list(PyList_New(0));
+  for (size_t i = 0; list; ++i) {
+    const char *found = get(i);
+    if (!*found)
+      return PyList_AsTuple(list.get());
+    Ref text = toText(found);
+    if (!text || PyList_Append(list.get(), text.get()))
+      return nullptr;
+  }
+  return nullptr;
+}
+
 static PyObject *chipsFor(PyObject *, PyObject *arguments) {
   const char *device = nullptr;
   long long sharedBytes = 0;
   if (!PyArg_ParseTuple(arguments, "sL", &device, &sharedBytes))
     return nullptr;
-  Ref list(PyList_New(0));
-  for (size_t rank = 0; list; ++rank) {
-    const char *chip = flashcoreGetChipFor(device, sharedBytes, rank);
-    if (!*chip)
-      return PyList_AsTuple(list.get());
-    Ref text = toText(chip);
-    if (!text || PyList_Append(list.get(), text.get()))
-      return nullptr;
-  }
-  return nullptr;
+  return toTuple([&](size_t rank) {
+    return flashcoreGetChipFor(device, sharedBytes, rank);
+  });
+}
+
+static PyObject *callClass(PyObject *, PyObject *arguments) {
+  const char *chip = nullptr;
+  long long heads = 0, queries = 0, keys = 0, multiprocessors = 0;
+  if (!PyArg_ParseTuple(arguments, "sLLLL", &chip, &heads, &queries, &keys,
+                        &multiprocessors))
+    return nullptr;
+  return toText(
+             flashcoreGetCallClass(chip, heads, queries, keys, multiprocessors))
+      .release();
+}
+
+static PyObject *callClasses(PyObject *, PyObject *chip) {
+  const char *name = textOf(chip);
+  if (!name)
+    return nullptr;
+  return toTuple([&](size_t i) { return flashcoreGetCallClassAt(name, i); });
 }
 
 static PyMethodDef functions[] = {
@@ -220,6 +245,12 @@ static PyMethodDef functions[] = {
      "chips_for(device, shared): those whose kernels a device runs that gives "
      "a "
      "block so many bytes of shared memory (0: what is known), best first."},
+    {"call_class", callClass, METH_VARARGS,
+     "call_class(chip, heads, queries, keys, multiprocessors): the "
+     "expected-grid "
+     "of the schedule that is best for a call, of query heads in all of its "
+     "batch."},
+    {"call_classes", callClasses, METH_O, "All that it may be for a chip."},
     {"compile", method(compile), METH_FASTCALL,
      "compile(module, name, chips, schedule, ptxas, keep_phases)"},
     {"write_shape", writeShape, METH_O,

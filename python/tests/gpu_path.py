@@ -139,13 +139,34 @@ def test_version_of_the_exchange_api():
 
 
 def test_strides_are_part_of_a_plan():
-    flat, wide = array(1, 2, 40, 64), array(1, 2, 40, 64, strides=(10000, 5000, 80, 1))
+    flat, wide = array(1, 2, 40, 112), array(1, 2, 40, 112, strides=(20000, 10000, 144, 1))
     flashcore.attention(flat, flat, flat)
     one = kernels.statistics.compiled
-    before = driver.fakeMapsOfStride(2 * 80)
+    before = driver.fakeMapsOfStride(2 * 144)
     flashcore.attention(flat, wide, wide)
     assert kernels.statistics.compiled == one
-    assert driver.fakeMapsOfStride(2 * 80) == before + 2  # k and v
+    assert driver.fakeMapsOfStride(2 * 144) == before + 2  # k and v
+
+
+def test_calls_of_a_class_compile_one_kernel():
+    """Whatever their sizes are: all of them together as many as there are classes."""
+    before, classes = kernels.statistics.compiled, {}
+    sizes = [
+        (batch, heads, queries, keys)
+        for batch, heads in ((1, 2), (3, 11), (1, 70), (4, 64))
+        for queries in (17, 64, 65, 300, 2000)
+        for keys in (1, 64, 1024, 1025, 9000)
+    ]
+    for batch, heads, queries, keys in sizes:
+        q, k = array(batch, heads, queries, 32), array(batch, heads, keys, 32)
+        once = kernels.statistics.compiled
+        flashcore.attention(q, k, k)
+        found = _core.call_class("sm_90a", batch * heads, queries, keys, 132)
+        is_new = found not in classes
+        assert kernels.statistics.compiled == once + is_new, (found, batch, heads, queries, keys)
+        classes[found] = True
+    assert set(classes) == set(_core.call_classes("sm_90a"))
+    assert kernels.statistics.compiled == before + len(classes)
 
 
 def test_host_arrays_are_copied_there_and_back():

@@ -17,6 +17,9 @@ from formula import assert_close, attention, draw_qkv
 from fresh import forget
 from flashcore import _core, cache, codegen, merge_kernel, resolve
 
+#: What a kernel for few small blocks is told.
+SMALL = (("expected-grid", "quarter"),)
+
 
 @pytest.fixture
 def one_kernel(cache_dir):
@@ -87,7 +90,7 @@ def test_a_home_that_is_no_place(monkeypatch, tmp_path, home):
 def test_an_entry_says_what_it_is(one_kernel):
     (entry,) = cache.entries()
     assert entry.words == "b? h?/? s?x? d64/64 f16 strided"
-    assert entry.chip == "sm_90" and entry.schedule == () and entry.bytes > 1000
+    assert entry.chip == "sm_90" and entry.schedule == SMALL and entry.bytes > 1000
     assert time.time() - entry.last_used < 60
     assert one_kernel.stat().st_mode & 0o777 == 0o700
 
@@ -169,7 +172,7 @@ def test_a_damaged_entry_is_made_anew(one_kernel, monkeypatch, compiled, change,
 
 def test_every_byte_of_the_manifest_counts(one_kernel):
     """A manifest that says something else is not believed."""
-    kernel = codegen.Kernel("b? h?/? s?x? d64/64 f16 strided", "sm_90")
+    kernel = codegen.Kernel("b? h?/? s?x? d64/64 f16 strided", "sm_90", SMALL)
     manifest = one_kernel / "kernel.fcb" / "manifest.json"
     good = manifest.read_bytes()
     assert cache._load(one_kernel, kernel) is not None
@@ -402,7 +405,7 @@ def test_processes_race_for_damaged_entries(cache_dir):
 def test_precompiled_kernels_need_no_compiler(cache_dir, monkeypatch, compiled, tmp_path):
     problems = ["b1 h2 s20 d64 causal strided", "b1 h4/2 s1x100 d64"]
     made = cache.precompile(problems, tmp_path / "kernels", chips=["sm_80", "sm_90"])
-    assert len(made) == 4 and {entry.chip for entry in made} == {"sm_80", "sm_90"}
+    assert len(made) == 6 and {entry.chip for entry in made} == {"sm_80", "sm_90"}
     monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path / "kernels"))
     monkeypatch.setattr(codegen, "_compile", None)  # calling it fails
     before = compiled()
@@ -413,6 +416,35 @@ def test_precompiled_kernels_need_no_compiler(cache_dir, monkeypatch, compiled, 
     assert compiled() == before
     with pytest.raises(TypeError):
         flashcore.attention(q, k, v, softcap=2.0)
+
+
+def test_a_server_compiles_nothing_for_calls_of_any_size(
+    cache_dir, monkeypatch, compiled, tmp_path
+):
+    every = cache.precompile(["b? h? s? d64"], tmp_path / "all", chips=["sm_90"])
+    assert len(every) == len(_core.call_classes("sm_90"))
+    one = cache.precompile(["b1 h2 s20 d64"], tmp_path / "one", chips=["sm_90"])
+    assert len(one) == 2
+    monkeypatch.setattr(codegen, "_compile", None)
+    for folder, loads in (("all", 2), ("one", 2)):
+        monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path / folder))
+        forget(monkeypatch)
+        before = codegen.statistics.loaded
+        for heads, queries in ((2, 20), (16, 130)):
+            q, k, v = draw_qkv(heads=heads, heads_kv=heads, queries=queries)
+            assert_close(flashcore.attention(q, k, v), attention(q, k, v)[0])
+        assert codegen.statistics.loaded == before + loads
+
+
+def test_exported_kernels_serve_calls_of_other_sizes(cache_dir, monkeypatch, compiled, tmp_path):
+    check()
+    made = flashcore.kernels.export(tmp_path, chips=["sm_90"])
+    assert sorted(entry.schedule for entry in made) == [(), SMALL]
+    monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path))
+    monkeypatch.setattr(codegen, "_compile", None)
+    forget(monkeypatch)
+    q, k, v = draw_qkv(heads=16, heads_kv=16, queries=130)
+    assert_close(flashcore.attention(q, k, v), attention(q, k, v)[0])
 
 
 def test_kernels_for_an_older_chip_serve_a_newer_one(cache_dir, monkeypatch, tmp_path, compiled):
@@ -426,7 +458,7 @@ def test_kernels_for_an_older_chip_serve_a_newer_one(cache_dir, monkeypatch, tmp
 def test_precompiling_twice_compiles_once(cache_dir, compiled, tmp_path):
     for _ in range(2):
         cache.precompile(["b1 h2 s20 d64"], tmp_path, chips=["sm_90"])
-    assert compiled() == 1
+    assert compiled() == 2  # of small and of large calls
 
 
 def test_precompile_of_invariant_calls(cache_dir, monkeypatch, compiled, tmp_path):
@@ -488,9 +520,9 @@ def test_precompile_with_functions(cache_dir, monkeypatch, compiled, tmp_path):
     folder = tmp_path / "kernels"
     problems = ["b1 h2 s20 d64", "merge d64 f16 sink"]
     made = cache.precompile(problems, folder, chips=["sm_90"], mask_mod=causal)
-    assert [("mask" in e.words, "merge" in e.words) for e in made] in (
-        [(True, False), (False, True)], [(False, True), (True, False)],
-    )  # fmt: skip
+    assert sorted(("mask" in e.words, e.schedule) for e in made) == [
+        (False, ()), (True, ()), (True, SMALL)
+    ]  # fmt: skip
     monkeypatch.setenv("FLASHCORE_KERNELS", str(folder))
     monkeypatch.setattr(codegen, "_compile", None)
     q, k, v = draw_qkv(queries=20)
@@ -502,11 +534,12 @@ def test_precompile_with_functions(cache_dir, monkeypatch, compiled, tmp_path):
 
 
 def test_a_damaged_folder_falls_back(cache_dir, monkeypatch, compiled, tmp_path):
-    (entry,) = cache.precompile(["b1 h2 s20 d64"], tmp_path, chips=["sm_90"])
-    truncate(entry.path / "kernel.fcb" / "kernels.ptx")
+    made = cache.precompile(["b1 h2 s20 d64"], tmp_path, chips=["sm_90"])
+    for entry in made:
+        truncate(entry.path / "kernel.fcb" / "kernels.ptx")
     monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path))
     check()
-    assert compiled() == 2
+    assert compiled() == len(made) + 1
 
 
 def test_records_are_json(one_kernel):

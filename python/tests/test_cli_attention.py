@@ -39,7 +39,7 @@ def test_line(run):
     )
     assert errors.count(" allowed") == 2 and ", lse " in errors
     words = "b? h?/? s?x? d16/16 f16 causal=bottom_right lse strided"
-    assert kernel == f"  kernel: {words}, compiled now"
+    assert kernel == f"  kernel: {words} --expected-grid=quarter, compiled now"
     assert function.startswith("  attention_f16_d16_causal: ")
     assert call.startswith("  first call: ") and "later" not in call
 
@@ -63,7 +63,7 @@ def test_json(run):
     code, out, err = run(SHAPE, "--device=emulator", "--seed=3", "--json", "--time")
     said = json.loads(out)
     assert (code, err, said["result"], said["seed"]) == (0, "", "PASS", 3)
-    assert said["kernel"]["was_compiled"] and said["kernel"]["schedule"] == {}
+    assert said["kernel"]["was_compiled"] and said["kernel"]["schedule"] == {"expected-grid": "quarter"}
     assert said["kernel"]["functions"][0]["shared_bytes"] > 0
     assert said["o"]["error"] <= said["o"]["allowed"] and said["o"]["elements"] == 2 * 24 * 16
     assert said["lse"]["elements"] == 2 * 24

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 import flashcore
-from flashcore import Problem
+from flashcore import Problem, _core
 
 WORDS = "b1 h4/2 s64 d64 f16 causal"
 
@@ -144,14 +144,24 @@ def test_words_that_are_none(word):
 @pytest.mark.parametrize(
     "words, kernel, schedule",
     [
-        ("b2 h8/2 s100 d64 causal", "b? h?/? s?x? d64/64 f16 causal=bottom_right strided", ""),
+        (
+            "b2 h8/2 s100 d64 causal",
+            "b? h?/? s?x? d64/64 f16 causal=bottom_right strided",
+            "grid=quarter",
+        ),
         ("b2 h8/2 s1x100 d64 causal", "b? h8/2 s1x? d64/64 f16 strided", ""),
         ("b64 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
         ("b16 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", ""),
         ("b17 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
-        ("b1 h8/2 s4x100 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
+        ("b1 h8/2 s4x100 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=quarter"),
         ("b1 h8/2 s4x2000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", ""),
-        ("b1 h8/2 s17x2000 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
+        ("b1 h8/2 s17x2000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=quarter"),
+        ("b1 h66 s33x2000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=half"),
+        ("b4 h33 s65x2000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=two"),
+        ("b1 h99 s256x9000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=three"),
+        ("b1 h99 s257x1024 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=short"),
+        ("b1 h99 s257x1025 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
+        ("b1 h99 s?x1024 d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         (
             "b1 h8/2 s1x9 d64 causal=top_left",
             "b? h8/2 s1x? d64/64 f16 causal=top_left strided",
@@ -166,7 +176,25 @@ def test_words_that_are_none(word):
 def test_kernel_classes(words, kernel, schedule):
     problem, options = Problem.parse(words).kernel_class(multiprocessors=132)
     assert problem.words() == kernel
-    assert options == ((("key-splits", schedule),) if schedule else ())
+    kind, _, grid = schedule.partition("=")
+    wanted = (("expected-grid", grid),) if grid else (("key-splits", schedule),)
+    assert options == (wanted if schedule else ())
+
+
+def test_kernel_classes_of_open_sizes():
+    open_sizes = Problem.parse("b? h8 s? d64")
+    served = open_sizes.kernel_classes(132, chip="sm_90a")
+    assert {problem.words() for problem, _ in served} == {"b? h?/? s?x? d64/64 f16 strided"}
+    grids = [dict(schedule).get("expected-grid", "any") for _, schedule in served]
+    assert tuple(grids) == _core.call_classes("sm_90a") and len(grids) <= 8
+    # What one call has, and what runs all others.
+    known = Problem.parse("b1 h8 s512 d64")
+    (_, of_call), (_, of_large) = known.kernel_classes(132)
+    assert of_call == (("expected-grid", "half"),) and of_large == ()
+    for one in ("b1 h8 s1x512 d64", "b1 h8 s? d64 sequences=?", "b1 h8 s512 d64 blocks=128x128:11"):
+        assert len(Problem.parse(one).kernel_classes(132)) == 1
+    assert known.kernel_classes(132, chip="sm_75") == [(served[0][0], ())]
+    assert known.kernel_classes(132, is_invariant=True) == [(served[0][0], ())]
 
 
 @pytest.mark.parametrize(

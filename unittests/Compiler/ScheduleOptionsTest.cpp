@@ -41,9 +41,8 @@ TEST(ScheduleOptions, NamesWhatIsUnknown) {
       "block-n, num-warps, num-stages, query, grid-order, min-blocks, overlap, "
       "row-max, row-sum, key-warps, softmax, head-group, key-splits, "
       "grid, query-steps, grid-heads, product, output, "
-      "invariance, split-keys, split-count, expected-queries, copies, "
-      "exchange), but "
-      "got 'block_n'");
+      "invariance, split-keys, split-count, expected-queries, "
+      "expected-grid, copies, exchange), but got 'block_n'");
 }
 
 TEST(ScheduleOptions, AnErrorChangesNothing) {

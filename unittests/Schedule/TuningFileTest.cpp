@@ -168,9 +168,8 @@ TEST(TuningFileTest, RefusesBadSchedules) {
             "'folded' or 'checked', but got "
             "1");
   std::string unknown = refuseSchedule("\"blocks\": 1");
-  EXPECT_NE(
-      unknown.find("expected_queries, copies, exchange, but got 'blocks'"),
-      std::string::npos)
+  EXPECT_NE(unknown.find("expected_grid, copies, exchange, but got 'blocks'"),
+            std::string::npos)
       << unknown;
 }
 

@@ -50,8 +50,7 @@ TEST(Warpgroups, HaveTheMeasuredShapes) {
     int64_t minBlocks = 1;
   } expected[] = {
       {64, 512, false, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
-      {64, 1024, false, 16, 64, Overlap::None, RowMax::Checked,
-       Grid::Persistent},
+      {64, 1024, false, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
       {64, 2048, false, 16, 80, Overlap::None, RowMax::Checked, Grid::Full},
       {32, 2048, false, 16, 64, Overlap::None, RowMax::Checked, Grid::Full},
       {64, 512, true, 8, 64, Overlap::None, RowMax::Checked, Grid::Full, 2},
@@ -202,22 +201,23 @@ TEST(Warpgroups, HaveRegistersBesideTheirFragments) {
 // Where blocks of 128 rows leave SMs idle, keys are shared out: wide heads of
 // many keys, or narrow ones of very many; 2,048 keys of 256 a block fill no
 // chip with four query tiles. 160 blocks of 128 rows are two waves, 120 of 192
-// one.
+// one. Fewer keys are of blocks of 64 rows.
 TEST(Warpgroups, ShareOutTheKeysOfSmallGrids) {
   struct {
     int64_t headDim, heads, seqlenQ, seqlenK;
     Product product;
     int64_t keySplits, numWarps = 8;
-  } expected[] = {{128, 8, 512, 512, Product::Warp, 1},
+  } expected[] = {{128, 8, 512, 512, Product::Warpgroup, 1, 4},
                   {128, 8, 512, 2048, Product::Warpgroup, 4},
                   {128, 8, 512, 8192, Product::Warpgroup, 4},
                   {128, 8, 1024, 65536, Product::Warpgroup, 2},
                   {128, 8, 1024, 1024, Product::Warpgroup, 1},
                   {128, 16, 1024, 1024, Product::Warpgroup, 1},
-                  {128, 16, 256, 1024, Product::Warp, 1},
+                  {128, 16, 256, 1024, Product::Warpgroup, 1, 4},
                   {128, 20, 1024, 3000, Product::Warpgroup, 1, 12},
                   {256, 8, 512, 4096, Product::Warpgroup, 4},
-                  {64, 16, 512, 2048, Product::Warp, 1},
+                  {64, 16, 512, 2048, Product::Warpgroup, 1, 4},
+                  {64, 8, 512, 2048, Product::Warp, 1},
                   {64, 8, 512, 32768, Product::Warpgroup, 4},
                   {128, 2, 256, 2048, Product::Warp, 4}};
   for (auto &row : expected) {
@@ -384,12 +384,10 @@ TEST(Warpgroups, AreOrderedByLengthUnderACausalMask) {
 TEST(Warpgroups, PersistForShortSequences) {
   struct {
     int64_t headDim, longest, longestCausal;
-  } expected[] = {{64, 1024, 0}, {128, 1024, 2048}, {256, 4096, 2048}};
+  } expected[] = {{128, 1024, 2048}, {256, 4096, 2048}};
   for (auto [headDim, longest, longestCausal] : expected)
     for (bool isCausal : {false, true}) {
       int64_t last = isCausal ? longestCausal : longest;
-      if (last == 0)
-        continue;
       AttentionProblem problem = makeBatch(headDim, last, isCausal);
       ScheduleChoice choice = choose(problem, hopper());
       EXPECT_EQ(choice.grid, Grid::Persistent) << headDim << isCausal;

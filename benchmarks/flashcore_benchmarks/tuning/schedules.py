@@ -64,6 +64,7 @@ FIXED = (
     "split_keys",
     "split_count",
     "expected_queries",
+    "expected_grid",
     "copies",
     "exchange",
 )

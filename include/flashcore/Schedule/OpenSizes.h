@@ -27,6 +27,14 @@ std::vector<std::string> describeOpenSizes(
     const AttentionProblem &problem, const ScheduleChoice &now,
     llvm::function_ref<ScheduleResult(const AttentionProblem &)> choose);
 
+/// A line for each class of calls (CallClass.h) but the last, where `problem`
+/// leaves open how many blocks a call has: what its kernel has otherwise than
+/// `now`. `choose` is what chose `now`, for a class.
+std::vector<std::string> describeCallClasses(
+    const AttentionProblem &problem, const TargetInfo &target,
+    const ScheduleChoice &now,
+    llvm::function_ref<ScheduleResult(fcgpu::ExpectedGrid)> choose);
+
 } // namespace mlir::flashcore
 
 #endif // FLASHCORE_SCHEDULE_OPENSIZES_H

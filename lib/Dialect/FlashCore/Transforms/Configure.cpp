@@ -215,7 +215,7 @@ struct ConfigurePass final
                                      FieldNames::Attribute))
         return op.emitOpError(*error);
       if (onSchedule)
-        onSchedule(op, {{schedule.getChoice(), {}}, {}, getFew(op)});
+        onSchedule(op, {{schedule.getChoice(), {}}, {}, {}, getFew(op)});
       return success();
     }
     if (auto error = checkSupported(problem, target))
@@ -241,7 +241,14 @@ struct ConfigurePass final
       auto openSizes = describeOpenSizes(
           problem, decision.choice,
           [&](const AttentionProblem &other) { return choose(other).result; });
-      onSchedule(op, {std::move(decision), std::move(openSizes), getFew(op)});
+      auto callClasses = describeCallClasses(
+          problem, target, decision.choice, [&](fcgpu::ExpectedGrid grid) {
+            ScheduleOptions ofClass = options;
+            ofClass.expectedGrid = grid;
+            return chooseSchedule(problem, target, ofClass);
+          });
+      onSchedule(op, {std::move(decision), std::move(openSizes),
+                      std::move(callClasses), getFew(op)});
     }
     return success();
   }

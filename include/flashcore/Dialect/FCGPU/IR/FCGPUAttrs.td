@@ -160,6 +160,19 @@ def FCGPU_SplitCount
   let cppNamespace = "::mlir::fcgpu";
 }
 
+def FCGPU_ExpectedGrid
+    : I32EnumAttr<"ExpectedGrid", "The grid of the calls that a kernel is for", [
+        I32EnumAttrCase<"Any", 0, "any">,
+        I32EnumAttrCase<"Quarter", 1, "quarter">,
+        I32EnumAttrCase<"Half", 2, "half">,
+        I32EnumAttrCase<"One", 3, "one">,
+        I32EnumAttrCase<"Two", 4, "two">,
+        I32EnumAttrCase<"Three", 5, "three">,
+        I32EnumAttrCase<"Short", 6, "short">]> {
+  let genSpecializedAttr = 0;
+  let cppNamespace = "::mlir::fcgpu";
+}
+
 def FCGPU_RingLayout
     : I32EnumAttr<"RingLayout", "Where the elements of a slot lie", [
         I32EnumAttrCase<"Rows", 0, "rows">,
@@ -292,6 +305,10 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
     * `expected_queries`: the query rows of a sequence that the other choices are
       for where they are known at run time only. Calls may have others, which are
       slower; 0 stands for many
+    * `expected_grid`: the calls that the other choices are for where sizes are
+      known at run time only: at most a `quarter`, `half`, `one`, `two` or `three`
+      blocks of 64 query rows an SM, or more of them over at most 1,024 keys
+      (`short`). Calls may be others, which are slower; `any` stands for large ones
 
     ```mlir
     #fcgpu.schedule<chip = "sm_89", block_m = 64, block_n = 64, num_warps = 4,
@@ -331,6 +348,8 @@ def FCGPU_ScheduleAttr : FCGPU_Attr<"Schedule", "schedule"> {
       DefaultValuedParameter<"::mlir::fcgpu::SplitCount",
                              "::mlir::fcgpu::SplitCount::Fixed">:$split_count,
       DefaultValuedParameter<"int64_t", "0">:$expected_queries,
+      DefaultValuedParameter<"::mlir::fcgpu::ExpectedGrid",
+                             "::mlir::fcgpu::ExpectedGrid::Any">:$expected_grid,
       DefaultValuedParameter<"::mlir::fcgpu::CopyPath",
                              "::mlir::fcgpu::CopyPath::Async">:$copies,
       DefaultValuedParameter<"::mlir::fcgpu::Exchange",

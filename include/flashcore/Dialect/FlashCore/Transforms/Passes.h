@@ -34,6 +34,8 @@ struct ScheduleReport {
   ScheduleDecision decision; ///< without reasons where the IR had the schedule
   /// How sizes that are left open would change what was chosen.
   std::vector<std::string> openSizes;
+  /// How the classes of calls would, whose sizes are known at run time only.
+  std::vector<std::string> callClasses;
   /// That of the kernels for calls of few queries, where there are any.
   std::optional<ScheduleChoice> fewQueries;
 };
