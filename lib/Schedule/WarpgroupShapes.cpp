@@ -181,7 +181,8 @@ static void addSingleBlocks(const AttentionProblem &problem,
   RowMax rowMax =
       width == HeadWidth::Wide && isPlain ? RowMax::Stale : RowMax::Exact;
   bool isLarge = width == HeadWidth::Narrow ||
-                 (width == HeadWidth::Wide && *problem.seqlenK >= fewKeys);
+                 (width == HeadWidth::Wide && !problem.hasWindow &&
+                  *problem.seqlenK >= fewKeys);
   for (int64_t blockN : {128, 64})
     for (RowSum rowSum : {RowSum::Mma, RowSum::Add})
       if (isLarge || blockN == 64)
@@ -226,7 +227,11 @@ mlir::flashcore::listSmallShapes(const AttentionProblem &problem,
       paysDividedKeys(problem, target, *blocks))
     return shapes;
   int64_t blocksOfSM = llvm::divideCeil(*blocks, target.device.numSMs);
-  if (blocksOfSM <= 1)
+  bool isNarrow = getHeadWidth(problem) == HeadWidth::Narrow;
+  if (blocksOfSM <= 1 && isNarrow && problem.hasWindow &&
+      !problem.hasLongScores) // few tiles, of which most are partial
+    addSeveralBlocks(problem, /*blocksOfSM=*/2, shapes);
+  else if (blocksOfSM <= 1)
     addSingleBlocks(problem, shapes);
   else if (blocksOfSM > mostBlocksOfSM)
     return shapes;

@@ -67,6 +67,14 @@ def test_bias_is_passed():
     assert bias.pointer in arguments(5)
 
 
+def test_strides_of_single_rows_leave_pairs_aligned():
+    """A kernel that reads a bias in pairs asks all strides whether it may."""
+    q, bias = array(1, 3, 512, 32), array(1, 3, 512, 512)
+    flashcore.attention(q, q, q, bias=bias)
+    strides = arguments(31)[27:30]
+    assert strides[1:] == [512 * 512, 512] and strides[0] % 8 == 0
+
+
 def test_out_is_used():
     q, out = array(1, 2, 40, 64), array(1, 2, 40, 64)
     assert flashcore.attention(q, q, q, out=out) is out

@@ -33,12 +33,16 @@ static Status checkInnermost(const TensorSpec &spec, const CallTensor &tensor) {
 }
 
 /// The layout of `tensor`, which has elements. Strides that no address depends
-/// on become ones that the kernels allow.
+/// on become multiples of 16 bytes: kernels allow those, and take from the
+/// strides of what they read whether pairs of elements are aligned.
 static TensorLayout layoutOf(const TensorSpec &spec, const CallTensor &tensor) {
   TensorLayout layout;
   for (size_t i = 0; i < spec.axes.size(); ++i) {
+    constexpr int64_t widest = 16;
     bool isInnermost = i + 1 == spec.axes.size();
-    int64_t allowed = isInnermost ? 1 : spec.alignment / byteSize(spec.dtype);
+    int64_t allowed =
+        isInnermost ? 1
+                    : std::max(spec.alignment, widest) / byteSize(spec.dtype);
     layout.strides.push_back(tensor.sizes[i] == 1
                                  ? spec.strides[i].value_or(allowed)
                                  : tensor.strides[i]);

@@ -41,6 +41,59 @@ Value AttentionBlock::buildTileWalk(Value block) {
   return evaluate(walk.tile, {loop.getInductionVar(), numBlocks, block});
 }
 
+/// Whether numbers of tiles, batch entries and heads are below 2^32: those of a
+/// grid are, and persistent blocks of warpgroups write rows of 16 columns or
+/// more, of which no GPU holds as many.
+bool AttentionBlock::hasNarrowNumbers() const {
+  return schedule.getGrid() == fcgpu::Grid::Full ||
+         schedule.getProduct() == fcgpu::Product::Warpgroup;
+}
+
+/// Quotient and remainder of such numbers, where the divisor is known at run
+/// time only: a division of 64 bits takes several times as long as one of 32.
+std::pair<Value, Value> AttentionBlock::divide(Value number, Value by) {
+  Type i32 = b.getI32Type();
+  Value narrow = arith::IndexCastUIOp::create(b, i32, number);
+  Value divisor = arith::IndexCastUIOp::create(b, i32, by);
+  auto widen = [&](Value value) -> Value {
+    return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
+  };
+  return {widen(arith::DivUIOp::create(b, narrow, divisor)),
+          widen(arith::RemUIOp::create(b, narrow, divisor))};
+}
+
+/// Places along the axes of `basis`.
+SmallVector<Value> AttentionBlock::delinearize(Value number,
+                                               ArrayRef<OpFoldResult> basis) {
+  bool isKnown = llvm::all_of(basis.drop_front(), [](OpFoldResult size) {
+    return getConstantIntValue(size).has_value();
+  });
+  if (isKnown || !hasNarrowNumbers())
+    return affine::AffineDelinearizeIndexOp::create(
+               b, number, SmallVector<OpFoldResult>(basis))
+        .getResults();
+  SmallVector<Value> ids;
+  for (OpFoldResult size : llvm::reverse(basis.drop_front())) {
+    auto [quotient, rest] = divide(number, asValue(size));
+    ids.push_back(rest);
+    number = quotient;
+  }
+  ids.push_back(number);
+  std::reverse(ids.begin(), ids.end());
+  return ids;
+}
+
+/// The key head that the query head `head` reads.
+Value AttentionBlock::findHeadKV(Value head) {
+  OpFoldResult headsQ = getSize(Dim::HeadsQ), headsKV = getSize(Dim::HeadsKV);
+  bool isKnown = getConstantIntValue(headsQ) && getConstantIntValue(headsKV);
+  if (!isKnown && hasNarrowNumbers())
+    return divide(head, divide(asValue(headsQ), asValue(headsKV)).first).first;
+  AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
+  return asValue(apply(b.getAffineDimExpr(0).floorDiv(s0.floorDiv(s1)),
+                       {head, headsQ, headsKV}));
+}
+
 /// Query block, batch and head group of a tile, where `grid_heads` heads at a
 /// time take turns.
 SmallVector<Value> AttentionBlock::findTileOfTurn(Value number) {
@@ -67,9 +120,8 @@ SmallVector<Value> AttentionBlock::findTileOfTurn(Value number) {
         {numHeads, firstHead});
   ValueRange inTurn = divide(place[1], heads);
   Value head = asValue(apply(d0 + d1, {firstHead, inTurn[1]}));
-  auto ids = affine::AffineDelinearizeIndexOp::create(
-      b, head, SmallVector<OpFoldResult>{numBatch, numGroups});
-  return {inTurn[0], ids.getResult(0), ids.getResult(1)};
+  SmallVector<Value> ids = delinearize(head, {numBatch, numGroups});
+  return {inTurn[0], ids[0], ids[1]};
 }
 
 /// The tile, from one linear number: the x axis of a grid is the only one
@@ -85,12 +137,8 @@ void AttentionBlock::findTile(Value number) {
   // The blocks of one query tile are neighbours.
   if (isSplit())
     basis.push_back(getNumParts());
-  SmallVector<Value> ids =
-      schedule.getGridHeads()
-          ? findTileOfTurn(number)
-          : SmallVector<Value>(
-                affine::AffineDelinearizeIndexOp::create(b, number, basis)
-                    .getResults());
+  SmallVector<Value> ids = schedule.getGridHeads() ? findTileOfTurn(number)
+                                                   : delinearize(number, basis);
   Value batch = ids[isQueryFastest ? 0 : 1];
   Value headGroup = ids[isQueryFastest ? 1 : 2];
   Value queryBlock = ids[isQueryFastest ? 2 : 0];
@@ -101,11 +149,8 @@ void AttentionBlock::findTile(Value number) {
                       {numBlocks, queryBlock}));
   sequence = findSequence(frame, op, schedule.getBlockM(), batch, queryBlock);
   AffineExpr d0 = b.getAffineDimExpr(0);
-  AffineExpr s0 = b.getAffineSymbolExpr(0), s1 = b.getAffineSymbolExpr(1);
   firstHead = asValue(apply(d0 * schedule.getHeadGroup(), {headGroup}));
-  headKV =
-      asValue(apply(d0.floorDiv(s0.floorDiv(s1)),
-                    {firstHead, getSize(Dim::HeadsQ), getSize(Dim::HeadsKV)}));
+  headKV = findHeadKV(firstHead);
   keyBegin = b.getIndexAttr(0);
   if (isSplit())
     splitKeys(ids[3]);

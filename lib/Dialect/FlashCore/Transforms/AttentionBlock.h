@@ -57,6 +57,10 @@ private:
   Value buildTileWalk(Value block);
   void findTile(Value number);
   SmallVector<Value> findTileOfTurn(Value number);
+  bool hasNarrowNumbers() const;
+  std::pair<Value, Value> divide(Value number, Value by);
+  SmallVector<Value> delinearize(Value number, ArrayRef<OpFoldResult> basis);
+  Value findHeadKV(Value head);
   void splitKeys(Value split);
   void shareKeys(Value split);
   Value getPageTable();

@@ -32,12 +32,16 @@ RowState AttentionExpander::buildIteration(Value query, Value iteration,
   Value scores = buildScores(query, key, maxPolicy->getProductStart(state));
   scores = changeScores(scores, key);
   skipUnlessVisible(iteration);
-  auto apply = [&](Value scores) {
-    return hasBlocks() ? maskListed(scores, iteration, key)
-                       : maskScores(scores, key);
-  };
   auto applyIfPartial = [&](Value scores) {
     return maskWhenPartial(scores, iteration, key);
+  };
+  // Where the last tile alone may be partial, the first one, which takes the
+  // branch of partial ones, has better things to do than to compare every key.
+  bool isPartialAtEnd = !hidesInBlocks() && !getConstantIntValue(place.seqlenK);
+  auto apply = [&](Value scores) {
+    return hasBlocks()      ? maskListed(scores, iteration, key)
+           : isPartialAtEnd ? applyIfPartial(scores)
+                            : maskScores(scores, key);
   };
   auto isPartialTile = [&] { return isPartial(iteration, key); };
   TileMask mask{apply, applyIfPartial, isPartialTile};

@@ -127,7 +127,7 @@ struct Exponentials {
 
 /// The mask of one tile, which a policy applies where it branches anyway.
 struct TileMask {
-  /// The scores, masked.
+  /// The scores, masked, in a branch that partial tiles take among others.
   function_ref<Value(Value)> apply;
   /// The scores, masked behind a branch of its own if the tile is partial.
   function_ref<Value(Value)> applyIfPartial;

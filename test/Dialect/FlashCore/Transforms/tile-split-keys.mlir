@@ -123,7 +123,8 @@ func.func @open_keys(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 // CHECK-SAME:    workspace = [{bytes = "{{.+}} * (seqlen_k ceildiv 128) * 256"}, {bytes = "{{.+}} * (seqlen_k ceildiv 128) * 4"}
 // CHECK-LABEL: gpu.func @attention_f16_d64(
 // CHECK:         %[[PARTS:.+]] = affine.apply #[[$PARTS]]()
-// CHECK:         affine.delinearize_index %{{.+}} into (%{{.+}}, 4, 1, %[[PARTS]])
+// CHECK:         %[[DIVISOR:.+]] = arith.index_castui %[[PARTS]] : index to i32
+// CHECK:         arith.divui %{{.+}}, %[[DIVISOR]] : i32
 
 // CHECK-LABEL: gpu.func @attention_f16_d64_merge(
 // CHECK:         %[[ROUNDS:.+]] = affine.apply #[[$ROUNDS]]()

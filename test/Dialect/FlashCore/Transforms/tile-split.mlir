@@ -192,13 +192,15 @@ func.func @splits_share_what_is_visible(%q: !qo, %k: !kv, %v: !kv, %o: !qo) {
 }
 
 // CHECK-LABEL: gpu.func @attention_bf16_d32_causal(
-// CHECK:         %[[ID:.+]]:4 = affine.delinearize_index %{{.+}} into (%{{.+}}, %{{.+}}, 4, 67)
+// CHECK:         %[[NUM_PARTS:.+]] = arith.index_castui %c67{{.*}} : index to i32
+// CHECK:         %[[REST:.+]] = arith.remui %{{.+}}, %[[NUM_PARTS]] : i32
+// CHECK:         %[[ID:.+]] = arith.index_castui %[[REST]] : i32 to index
 // CHECK-DAG:     %[[VISIBLE_BEGIN:.+]] = affine.max
 // CHECK-DAG:     %[[VISIBLE_END:.+]] = affine.min
 // CHECK:         %[[SHARE:.+]] = affine.apply #[[$SHARE]]()[%[[VISIBLE_END]], %[[VISIBLE_BEGIN]]]
 // CHECK:         %[[FOUR:.+]] = arith.constant 4 : index
 // CHECK:         %[[ENOUGH:.+]] = arith.maxsi %[[SHARE]], %[[FOUR]] : index
-// CHECK:         %[[SKIPPED:.+]] = arith.muli %[[ID]]#3, %[[ENOUGH]] : index
+// CHECK:         %[[SKIPPED:.+]] = arith.muli %[[ID]], %[[ENOUGH]] : index
 // CHECK:         %[[BEGIN:.+]] = affine.apply #[[$BEGIN]]()[%[[VISIBLE_BEGIN]], %[[SKIPPED]]]
 // CHECK:         flashcore.attention_tile
 // CHECK-SAME:      at(batch %{{.+}}, head %{{.+}}, query %{{.+}} of %{{.+}}, key %[[BEGIN]]
