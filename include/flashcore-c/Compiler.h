@@ -55,9 +55,19 @@ flashcoreGetChipFor(const char *device, int64_t sharedMemoryPerBlock,
 FLASHCORE_CAPI_EXPORT const char *
 flashcoreGetCallClass(const char *chip, int64_t heads, int64_t seqlenQ,
                       int64_t seqlenK, int64_t numSMs);
-/** All that it may be for a chip; "" from their number on. */
+/** All that it may be for a chip; "" from their number on. Of a chip whose
+ *  kernels do not differ by it, "any" alone. */
 FLASHCORE_CAPI_EXPORT const char *flashcoreGetCallClassAt(const char *chip,
                                                           size_t index);
+/** The schedule's `key-splits` that is best for a call of few queries whose
+ *  kernel leaves batch and keys open; 0 for a kernel that is not told, whose
+ *  calls say it (split_count = call). 1 for a chip that there is not. */
+FLASHCORE_CAPI_EXPORT int64_t flashcoreGetCallSplits(
+    const char *chip, int64_t batch, int64_t headsQ, int64_t headsKV,
+    int64_t seqlenQ, int64_t seqlenK, int64_t numSMs);
+/** All that it may be for a chip but 0; 0 from their number on. */
+FLASHCORE_CAPI_EXPORT int64_t flashcoreGetCallSplitsAt(const char *chip,
+                                                       size_t index);
 
 /*===----------------------------------------------------------------------===*\
 |* Options                                                                    *|

@@ -126,6 +126,28 @@ const char *flashcoreGetCallClassAt(const char *chip, size_t index) {
       .data();
 }
 
+int64_t flashcoreGetCallSplits(const char *chip, int64_t batch, int64_t headsQ,
+                               int64_t headsKV, int64_t seqlenQ,
+                               int64_t seqlenK, int64_t numSMs) {
+  const TargetInfo *target = chip ? lookupTarget(chip) : nullptr;
+  if (!target)
+    return 1;
+  AttentionProblem call;
+  call.batch = batch;
+  call.headsQ = headsQ;
+  call.headsKV = headsKV;
+  call.seqlenQ = seqlenQ;
+  call.seqlenK = seqlenK;
+  return getCallSplits(*target, call, numSMs);
+}
+
+int64_t flashcoreGetCallSplitsAt(const char *chip, size_t index) {
+  const TargetInfo *target = chip ? lookupTarget(chip) : nullptr;
+  if (!target || index >= getKnownSplits(*target).size())
+    return 0;
+  return getKnownSplits(*target)[index];
+}
+
 /// ptxas may lie beside this library, as beside the executable of a tool.
 static std::string getLibraryPath() {
   Dl_info info;

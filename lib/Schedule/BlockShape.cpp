@@ -284,8 +284,21 @@ void ScheduleChooser::decideBlockN() {
           : llvm::Twine("S beside O in registers: ") + describe(width));
 }
 
+/// Of sizes that are not known, narrow heads whose keys warps divide wait
+/// longer for their first tiles: a third stage of them, where it fits.
+bool ScheduleChooser::paysDividedStages() const {
+  if (width != HeadWidth::Narrow || !dividesKeys() || !problem.hasAssumedSizes)
+    return false;
+  ScheduleChoice deeper = choice;
+  deeper.numStages = 3;
+  return !checkFields(deeper, FieldNames::Options) &&
+         getSharedMemoryBytes(problem, deeper) <= target.sharedMemoryPerBlock;
+}
+
 void ScheduleChooser::decideNumStages() {
-  bool hasManyStages = width == HeadWidth::Wide && isSparse() && !dividesKeys();
+  bool hasManyStages =
+      (width == HeadWidth::Wide && isSparse() && !dividesKeys()) ||
+      paysDividedStages();
   int64_t numStages = hasManyStages ? 3 : 2;
   // Fewer warps than heads are refused later.
   if (hasFewRows() && choice.getRowWarps() > 0)

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "flashcore/Schedule/CallClass.h"
+#include "ProblemClass.h"
+#include "flashcore/Schedule/ScheduleChoice.h"
 #include "flashcore/Target/Atoms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -70,6 +72,43 @@ ExpectedGrid mlir::flashcore::getCallClass(const TargetInfo &target,
            (!found.seqlenK || seqlenK <= *found.seqlenK);
   };
   return llvm::find_if(getCallClasses(target), meets)->grid;
+}
+
+llvm::ArrayRef<int64_t>
+mlir::flashcore::getKnownSplits(const TargetInfo &target) {
+  static constexpr int64_t splits[] = {1, 2, 3, 4, 5, 8};
+  return hasAsyncCopies(target) ? llvm::ArrayRef<int64_t>(splits)
+                                : llvm::ArrayRef<int64_t>(splits).take_front();
+}
+
+int64_t mlir::flashcore::getCallSplits(const TargetInfo &target,
+                                       const AttentionProblem &call,
+                                       int64_t numSMs) {
+  constexpr int64_t largest = int64_t(1) << 31; // of all numbers
+  auto fits = [](std::optional<int64_t> size) {
+    return size && *size >= 1 && *size < largest;
+  };
+  if (!fits(call.batch) || !fits(call.headsQ) || !fits(call.headsKV) ||
+      !fits(call.seqlenQ) || !fits(call.seqlenK) || !fits(numSMs) ||
+      *call.headsQ % *call.headsKV != 0)
+    return 1;
+  int64_t groups = *call.headsQ / getFewRowHeads(call);
+  int64_t tiles = llvm::SaturatingMultiply<uint64_t>(*call.batch, groups);
+  // A growing cache changes its kernel seldom.
+  int64_t keys = llvm::bit_floor(static_cast<uint64_t>(*call.seqlenK));
+  if (tiles >= largest || keys < 2 * kMinKeysOfSplit)
+    return 1;
+  auto pays = [&](int64_t few, int64_t more) {
+    return paysMoreSplits(tiles, keys, few, more, numSMs);
+  };
+  int64_t best = 1;
+  for (int64_t splits : getKnownSplits(target))
+    if (keys / splits >= kMinKeysOfSplit && pays(best, splits))
+      best = splits;
+  int64_t ofCall = std::clamp<int64_t>(kStreamingBlocksPerSM * numSMs / tiles,
+                                       1, keys / kMinKeysOfSplit);
+  // A number that the kernel knows is the faster of two that are the same.
+  return ofCall > best && pays(best, ofCall) ? 0 : best;
 }
 
 AttentionProblem mlir::flashcore::assumeSizesOf(AttentionProblem problem,

@@ -59,39 +59,43 @@ std::optional<int64_t> mlir::flashcore::getMostSplits(
   return std::max<int64_t>(splits, options.splitCount ? 2 : 1);
 }
 
-/// What the last blocks of a grid add to its time, as a share of it. Blocks
-/// that stream keys finish together, two an SM; what is left over then has the
-/// memory for itself, which less than a block an SM cannot keep busy.
-static double getTail(int64_t blocks, const TargetInfo &target) {
-  int64_t rest = blocks % (kStreamingBlocksPerSM * target.device.numSMs);
-  if (rest == 0)
-    return 0;
-  return static_cast<double>(
-             std::max<int64_t>(target.device.numSMs - rest, 0)) /
-         blocks;
+/// Keys that a block walks in the time that it takes to begin and end, and that
+/// a launch of the kernel that merges takes.
+static constexpr int64_t kKeysOfBlock = 48, kKeysOfMerge = 160;
+
+bool mlir::flashcore::paysMoreSplits(int64_t tiles, int64_t seqlenK,
+                                     int64_t few, int64_t more,
+                                     int64_t numSMs) {
+  // What one more wave has to gain: the one before may not be full.
+  constexpr double leastGain = 1.03;
+  auto countWaves = [&](int64_t splits) {
+    return llvm::divideCeil(tiles * splits, kStreamingBlocksPerSM * numSMs);
+  };
+  // In keys that a block streams while as many run as fit. Blocks that are too
+  // few for a whole wave take as long as one.
+  auto getTime = [&](int64_t splits) -> int64_t {
+    return countWaves(splits) *
+               (llvm::divideCeil(seqlenK, splits) + kKeysOfBlock) +
+           (splits > 1 ? kKeysOfMerge : 0);
+  };
+  double gain = countWaves(more) > countWaves(few) ? leastGain : 1;
+  return gain * getTime(more) < getTime(few);
 }
 
 int64_t mlir::flashcore::chooseKeySplitsOfWarps(const AttentionProblem &problem,
                                                 const TargetInfo &target,
                                                 const ScheduleChoice &choice) {
-  constexpr int64_t maxExtraSplits = 3;
-  constexpr double shortTail = 0.05;
   // Of any grid.
   constexpr int64_t maxBlocks = int64_t(1) << 31;
   if (choice.blockM < 1)
     return 1; // refused later
-  int64_t blocks = *getNumBlocks(problem, choice.blockM, choice.headGroup);
-  if (blocks < 1 || blocks > maxBlocks)
+  int64_t tiles = *getNumBlocks(problem, choice.blockM, choice.headGroup);
+  if (tiles < 1 || tiles > maxBlocks)
     return 1;
-  int64_t first = std::max<int64_t>(
-      kStreamingBlocksPerSM * target.device.numSMs / blocks, 1);
-  int64_t splits = first;
-  for (int64_t more = first; more <= first + maxExtraSplits; ++more) {
-    if (getTail(blocks * more, target) < getTail(blocks * splits, target))
-      splits = more;
-    if (getTail(blocks * splits, target) <= shortTail)
-      break;
-  }
-  splits = std::min(splits, getVisibleKeys(problem) / kMinKeysOfSplit);
-  return std::clamp<int64_t>(splits, 1, kMaxKeySplits);
+  int64_t keys = getVisibleKeys(problem), best = 1;
+  for (int64_t splits = 2;
+       splits <= std::min(kMaxKeySplits, keys / kMinKeysOfSplit); ++splits)
+    if (paysMoreSplits(tiles, keys, best, splits, target.device.numSMs))
+      best = splits;
+  return best;
 }

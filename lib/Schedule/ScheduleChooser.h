@@ -80,6 +80,7 @@ private:
   int64_t chooseBlockN() const;
   bool hasSpareRegisters() const;
   bool fitsLargerTiles(bool isSmall) const;
+  bool paysDividedStages() const;
   void decideNumStages();
 
   // ScheduleChoice.cpp
@@ -126,8 +127,7 @@ private:
 void decidePromises(const ScheduleOptions &options, ScheduleChoice &choice,
                     ReasonWriter &reasons);
 
-/// Blocks for the keys of a query tile: as many as run at once, or as leave no
-/// long tail, with enough keys each to be worth a merge.
+/// Blocks for the keys of a query tile: as many as end soonest.
 int64_t chooseKeySplitsOfWarps(const AttentionProblem &problem,
                                const TargetInfo &target,
                                const ScheduleChoice &choice);
@@ -165,9 +165,6 @@ void explainUnfused(const ScheduleOptions &asked, ScheduleDecision &decision);
 
 /// Warps of a block whose very wide heads share K and V among more of them.
 inline constexpr int64_t kManyWarps = 8;
-
-/// Blocks that stream keys an SM holds: with 32 KiB in flight each.
-inline constexpr int64_t kStreamingBlocksPerSM = 2;
 
 /// Whether the options leave the shapes of blocks, warps and tiles to us.
 bool isShapeOpen(const ScheduleOptions &options);

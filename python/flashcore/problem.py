@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 import struct
+import sys
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
@@ -30,6 +31,8 @@ MANY_KEYS = 1024
 
 #: The option for kernels of calls of some sizes, and what it is for large ones by default.
 GRID, LARGE = "expected-grid", "any"
+#: That for kernels of calls of few queries.
+SPLITS = "key-splits"
 
 
 def row_step(head_dim: int) -> int:
@@ -277,8 +280,8 @@ class Problem:
         of ``chip``; by default of the newest chips). One query, and up to 16 over at least 1024 keys, have kernels
         of their own: for their number, and for their heads, which a model does
         not change. These split the keys over blocks, as many as the sizes of a call
-        want; where batch and heads alone make enough, a second kernel does without
-        the merge of parts. Nor are there any where the bits of a row must not depend
+        want; where batch and heads make more than some blocks, one of a few kernels for a number
+        of parts that is known does it (``key-splits``), or does without. Nor are there any where the bits of a row must not depend
         on their number. ``sequences`` that lie back to back are as long as they are:
         two kernels of batch 1 serve them all, one where ``has_few_queries`` or, if that is
         None, where they have 16 queries or fewer each on average; by default those of
@@ -311,12 +314,19 @@ class Problem:
         if queries == 1 and few.causal == "bottom_right":
             # The last query sees the last key: nothing is hidden.
             few = dataclasses.replace(few, causal=None)
-        if self.batch is None or self.heads_kv is None or is_invariant:
+        if is_invariant or self.blocks:  # of lists keys are not split
             return few, ()
-        if self.blocks:  # whose keys are not split
-            return few, ()
-        is_split = self.batch * self.heads_kv <= multiprocessors and self._keys_in_window() >= 512
-        return few, () if is_split else (("key-splits", "1"),)
+        return few, self._splits(multiprocessors, chip)
+
+    def _splits(self, multiprocessors: int, chip: Optional[str]) -> Schedule:
+        """What to tell the schedule of a call of few queries; nothing where the call says it."""
+        sizes = (self.batch, self.heads_q, self.heads_kv, self.seqlen_q)
+        if None in sizes:
+            return ()
+        known = [size or 0 for size in sizes]
+        keys = int(min(self._keys_in_window(), sys.maxsize if self.seqlen_k is None else self.seqlen_k))
+        splits = _core.call_splits(chip or _core.chips()[-1], *known, keys, multiprocessors)
+        return ((SPLITS, str(splits)),) if splits else ()
 
     def _grid(self, multiprocessors: int, chip: Optional[str]) -> Schedule:
         """What to tell the schedule of the sizes of a call; nothing where one is open."""
@@ -338,12 +348,16 @@ class Problem:
         among those of one problem: it runs any other where that one's is not at hand.
         """
         served, schedule = self.kernel_class(multiprocessors, None, is_invariant, None, chip)
-        is_one = self.blocks or self._sequences() is not None or served.seqlen_q is not None
-        if is_one or is_invariant:
+        chip = chip or _core.chips()[-1]
+        if self.blocks or self._sequences() is not None or is_invariant:
             return [(served, schedule)]
+        if served.seqlen_q is not None:
+            known = [((SPLITS, str(splits)),) for splits in _core.known_splits(chip)]
+            is_open = None in (self.batch, self.seqlen_k)
+            return [(served, found) for found in ([(), *known] if is_open else [schedule])]
         if None not in (self.batch, self.heads_q, self.seqlen_q, self.seqlen_k):
             return [(served, found) for found in dict.fromkeys([schedule, ()])]
-        grids = _core.call_classes(chip or _core.chips()[-1])
+        grids = _core.call_classes(chip)
         return [(served, () if x == LARGE else ((GRID, x),)) for x in grids]
 
     def _open_sizes(self) -> "Iterator[Tuple[str, Union[int, str]]]":

@@ -233,6 +233,30 @@ static PyObject *callClass(PyObject *, PyObject *arguments) {
       .release();
 }
 
+static PyObject *callSplits(PyObject *, PyObject *arguments) {
+  const char *chip = nullptr;
+  long long batch = 0, headsQ = 0, headsKV = 0, queries = 0, keys = 0, sms = 0;
+  if (!PyArg_ParseTuple(arguments, "sLLLLLL", &chip, &batch, &headsQ, &headsKV,
+                        &queries, &keys, &sms))
+    return nullptr;
+  return PyLong_FromLongLong(
+      flashcoreGetCallSplits(chip, batch, headsQ, headsKV, queries, keys, sms));
+}
+
+static PyObject *knownSplits(PyObject *, PyObject *chip) {
+  const char *name = textOf(chip);
+  Ref list(name ? PyList_New(0) : nullptr);
+  for (size_t i = 0; list; ++i) {
+    int64_t splits = flashcoreGetCallSplitsAt(name, i);
+    if (splits == 0)
+      return PyList_AsTuple(list.get());
+    Ref number(PyLong_FromLongLong(splits));
+    if (!number || PyList_Append(list.get(), number.get()))
+      return nullptr;
+  }
+  return nullptr;
+}
+
 static PyObject *callClasses(PyObject *, PyObject *chip) {
   const char *name = textOf(chip);
   if (!name)
@@ -251,6 +275,11 @@ static PyMethodDef functions[] = {
      "of the schedule that is best for a call, of query heads in all of its "
      "batch."},
     {"call_classes", callClasses, METH_O, "All that it may be for a chip."},
+    {"call_splits", callSplits, METH_VARARGS,
+     "call_splits(chip, batch, heads_q, heads_kv, queries, keys, "
+     "multiprocessors): the key-splits of the schedule that is best for a call "
+     "of few queries; 0 where the call is to say it."},
+    {"known_splits", knownSplits, METH_O, "All that it may be but 0."},
     {"compile", method(compile), METH_FASTCALL,
      "compile(module, name, chips, schedule, ptxas, keep_phases)"},
     {"write_shape", writeShape, METH_O,

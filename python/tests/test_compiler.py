@@ -149,12 +149,14 @@ def test_words_that_are_none(word):
             "b? h?/? s?x? d64/64 f16 causal=bottom_right strided",
             "grid=quarter",
         ),
-        ("b2 h8/2 s1x100 d64 causal", "b? h8/2 s1x? d64/64 f16 strided", ""),
+        ("b2 h8/2 s1x100 d64 causal", "b? h8/2 s1x? d64/64 f16 strided", "1"),
         ("b64 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
-        ("b16 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", ""),
-        ("b17 h32/8 s1x100 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
+        ("b16 h32/8 s1x9000 d64", "b? h32/8 s1x? d64/64 f16 strided", "2"),
+        ("b17 h32/8 s1x9000 d64", "b? h32/8 s1x? d64/64 f16 strided", "5"),
+        ("b1 h32/8 s1x9000 d64", "b? h32/8 s1x? d64/64 f16 strided", ""),
+        ("b33 h32/8 s1x9000 d64", "b? h32/8 s1x? d64/64 f16 strided", "1"),
         ("b1 h8/2 s4x100 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=quarter"),
-        ("b1 h8/2 s4x2000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", ""),
+        ("b1 h8/2 s4x9000 d64 causal", "b? h8/2 s4x? d64/64 f16 causal=bottom_right strided", ""),
         ("b1 h8/2 s17x2000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=quarter"),
         ("b1 h66 s33x2000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=half"),
         ("b4 h33 s65x2000 d64", "b? h?/? s?x? d64/64 f16 strided", "grid=two"),
@@ -165,10 +167,10 @@ def test_words_that_are_none(word):
         (
             "b1 h8/2 s1x9 d64 causal=top_left",
             "b? h8/2 s1x? d64/64 f16 causal=top_left strided",
-            "",
+            "1",
         ),
-        ("b1 h8/2 s1x9 d64 window=600", "b? h8/2 s1x? d64/64 f16 window=600,inf strided", ""),
-        ("b1 h8/2 s1x9 d64 window=9", "b? h8/2 s1x? d64/64 f16 window=9,inf strided", "1"),
+        ("b1 h8/2 s1x9000 d64 window=600", "b? h8/2 s1x? d64/64 f16 window=600,inf strided", "2"),
+        ("b1 h8/2 s1x9000 d64 window=9", "b? h8/2 s1x? d64/64 f16 window=9,inf strided", "1"),
         ("b? h?/? s?x? d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         ("b? h8/2 s1x? d64", "b? h8/2 s1x? d64/64 f16 strided", ""),
     ],
@@ -191,6 +193,10 @@ def test_kernel_classes_of_open_sizes():
     known = Problem.parse("b1 h8 s512 d64")
     (_, of_call), (_, of_large) = known.kernel_classes(132)
     assert of_call == (("expected-grid", "half"),) and of_large == ()
+    decode = Problem.parse("b? h32/8 s1x? d64").kernel_classes(132)
+    splits = [((("key-splits", str(x)),)) for x in _core.known_splits("sm_90a")]
+    assert [schedule for _, schedule in decode] == [(), *splits] and len(decode) <= 8
+    known = Problem.parse("b1 h8 s512 d64")
     for one in ("b1 h8 s1x512 d64", "b1 h8 s? d64 sequences=?", "b1 h8 s512 d64 blocks=128x128:11"):
         assert len(Problem.parse(one).kernel_classes(132)) == 1
     assert known.kernel_classes(132, chip="sm_75") == [(served[0][0], ())]

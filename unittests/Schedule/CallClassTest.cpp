@@ -100,6 +100,44 @@ TEST(CallClasses, AssumedSizesAreOfTheClass) {
   EXPECT_FALSE(assumeSizesOf(known, ExpectedGrid::Half, 132).hasAssumedSizes);
 }
 
+// 264 blocks run at once: 8 query tiles make as many of 33 parts, which the
+// call says, 64 of 4, and 160 five waves of 8.
+TEST(CallSplits, FollowTheWavesOfACall) {
+  for (auto [batch, keys, splits] : {std::tuple(1, 300, 1),
+                                     {1, 65536, 0},
+                                     {8, 8192, 4},
+                                     {12, 8192, 8},
+                                     {16, 8192, 2},
+                                     {17, 8192, 5},
+                                     {20, 8192, 8},
+                                     {24, 8192, 4},
+                                     {32, 8192, 1},
+                                     {40, 8192, 4},
+                                     {48, 8192, 2},
+                                     {64, 2048, 1}})
+    EXPECT_EQ(getCallSplits(hopper(), makeDecode(batch, 1, keys), 132), splits)
+        << batch << " x " << keys;
+}
+
+// Kernels of other products have one for calls that fill the chip.
+TEST(CallSplits, AreOneOrTheCallsOfOtherChips) {
+  const TargetInfo &turing = *lookupTarget("sm_75");
+  for (auto [batch, splits] : {std::pair(1, 0), {8, 0}, {20, 1}, {64, 1}})
+    EXPECT_EQ(getCallSplits(turing, makeDecode(batch, 1, 8192), 132), splits)
+        << batch;
+}
+
+TEST(CallSplits, AreOneOfWhatIsNoCall) {
+  AttentionProblem call = makeDecode(20, 1, 8192);
+  call.headsKV = 0;
+  EXPECT_EQ(getCallSplits(hopper(), call, 132), 1);
+  call.headsKV = 5; // does not divide 32
+  EXPECT_EQ(getCallSplits(hopper(), call, 132), 1);
+  call = makeDecode(std::numeric_limits<int64_t>::max(), 1, 8192);
+  EXPECT_EQ(getCallSplits(hopper(), call, 132), 1);
+  EXPECT_EQ(getCallSplits(hopper(), makeDecode(20, 1, 8192), 0), 1);
+}
+
 /// A plain attention whose sizes are known at run time only.
 AttentionProblem makeOpen(int64_t headDim) {
   AttentionProblem problem = makeProblem(headDim, headDim);

@@ -111,17 +111,18 @@ TEST(FewRows, BlocksOwnTheHeadsOfAKeyHeadAndPartOfTheKeys) {
 }
 
 // 8 kv heads and a batch of 16 are a block an SM already. With 11 splits of a
-// batch of 3, eight blocks would wait for the others to end.
-TEST(FewRows, SplitsRunAtOnce) {
-  for (auto [batch, splits] : {std::pair(1, 32), {2, 16}, {3, 10}, {16, 2}})
+// batch of 3, eight blocks would wait for the others to end; 21 are two waves.
+TEST(FewRows, SplitsFillWaves) {
+  for (auto [batch, splits] : {std::pair(1, 32), {2, 16}, {3, 21}, {16, 2}})
     EXPECT_EQ(choose(makeDecode(batch, 1, 65536), ada()).keySplits, splits)
         << batch;
 }
 
-// 160, 320 and 512 blocks: 160 and 256 run at once; the 64 that are left of 320
-// would not keep the memory busy, the 128 of 640 do.
-TEST(FewRows, FullGridsAreSplitForAShortTail) {
-  for (auto [batch, splits] : {std::pair(20, 1), {40, 2}, {64, 1}, {1000, 1}}) {
+// 160, 320 and 512 blocks, of which 256 run at once: 160 would leave 96 SMs
+// with one block, which does not keep its memory busy, and 320 a second wave of
+// 64; 1,280 are five full ones.
+TEST(FewRows, FullGridsAreSplitForFullWaves) {
+  for (auto [batch, splits] : {std::pair(20, 8), {40, 4}, {64, 1}, {1000, 1}}) {
     ScheduleChoice choice = choose(makeDecode(batch, 1, 8192), ada());
     EXPECT_EQ(choice.keySplits, splits) << batch;
     EXPECT_EQ(choice.headGroup, 4) << batch;

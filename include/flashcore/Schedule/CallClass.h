@@ -44,6 +44,17 @@ fcgpu::ExpectedGrid getCallClass(const TargetInfo &target, int64_t heads,
                                  int64_t seqlenQ, int64_t seqlenK,
                                  int64_t numSMs);
 
+/// Parts of the keys that kernels for few queries know: a call takes one of
+/// them where a kernel of `split_count = call` would make too few. None of
+/// chips whose products are not those of warps.
+llvm::ArrayRef<int64_t> getKnownSplits(const TargetInfo &target);
+
+/// `key_splits` of the kernel that is best for a call of few queries, of which
+/// all sizes are known, on a device of `numSMs`: one of getKnownSplits, or 0
+/// where the call is to say it (`split_count = call`).
+int64_t getCallSplits(const TargetInfo &target, const AttentionProblem &call,
+                      int64_t numSMs);
+
 /// `problem` with the sizes of a usual call of the class in the place of those
 /// that it leaves open.
 AttentionProblem assumeSizesOf(AttentionProblem problem,

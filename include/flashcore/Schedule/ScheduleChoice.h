@@ -47,6 +47,14 @@ std::optional<int64_t> getMostSplits(const AttentionProblem &problem,
 std::optional<int64_t> getNumSplits(const AttentionProblem &problem,
                                     const ScheduleChoice &choice);
 
+/// Blocks that stream keys an SM holds: with 32 KiB in flight each.
+inline constexpr int64_t kStreamingBlocksPerSM = 2;
+
+/// Whether a grid of `tiles` query tiles ends sooner where `more` blocks share
+/// the keys of each than where `few` do, by enough to be seen.
+bool paysMoreSplits(int64_t tiles, int64_t seqlenK, int64_t few, int64_t more,
+                    int64_t numSMs);
+
 /// How many blocks share a query tile where a call says it: `blocks` over the
 /// query tiles that the call has, of `rows` query rows of `heads` heads each,
 /// but from 1 to `most`, and not so many that one has fewer than `keys` keys.
