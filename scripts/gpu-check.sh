@@ -2,19 +2,20 @@
 # Checks and times FlashCore's kernels on an NVIDIA GPU. Needs the driver, a
 # folder made elsewhere by `scripts/make-bundles.py` with flashcore-run in it, and
 # nothing of LLVM. compute-sanitizer is used if it is found.
-# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile] [docs] [python]
+# usage: scripts/gpu-check.sh [DIR] [check] [sanitize] [time] [compile] [docs] [python] [regress]
 #   DIR defaults to build/gpu-check; without a step, all of them run. `compile`
 #   compiles the examples here, with the flashcore that needs no LLVM; so does
 #   `docs`, which runs the commands of the pages that need a GPU. `python` runs the
 #   GPU tests of the package with PyTorch and pytest, in several processes where
-#   pytest-xdist is installed.
+#   pytest-xdist is installed. `regress` says which calls are slower than those of
+#   another build, whose wheel lies in DIR/base.
 #   FLASH_ATTN_CHECKOUT: an unpacked flash-attn 2.8.3, whose own tests `python` runs
 #   then; FLASH_ATTN_EACH: so many of each function, drawn at random (default 120:
 #   each draws a window of its own, so that most compile a kernel).
 set -uo pipefail
 dir=${1:-build/gpu-check}
 [ $# -gt 0 ] && shift
-steps=${*:-check sanitize time compile docs python}
+steps=${*:-check sanitize time compile docs python regress}
 run="$dir/flashcore-run"
 logs=${GPU_CHECK_LOGS:-$dir/logs}
 mkdir -p "$logs"
@@ -109,6 +110,17 @@ for step in $steps; do
     done
     python3 scripts/check-docs.py -v --when=gpu --bin "$dir/tree/bin" "${pages[@]}" >"$logs/docs.txt" 2>&1 || failed=1
     grep -E '^(README|docs/|benchmarks/)' "$logs/docs.txt" | sed 's/^/docs: /'
+    ;;
+  regress)
+    base=$(ls "$dir"/base/*.whl 2>/dev/null | head -n 1)
+    if [ -z "$base" ] || ! use_package; then
+      echo "regress: skipped, needs PyTorch, a wheel in $dir and that of another build in $dir/base"
+      continue
+    fi
+    python3 -m pip install --quiet --no-deps --no-compile --upgrade --target "$dir/base/site" "$base" || exit 2
+    python3 benchmarks/flashcore-bench regress --base "$dir/base/site" --new "$dir/site" >"$logs/regress.txt" 2>&1 || failed=1
+    grep -E ' slower |: .* \|$' "$logs/regress.txt" | head -n 20
+    echo "regress: $(tail -n 1 "$logs/regress.txt")"
     ;;
   python)
     if ! use_package || ! python3 -c 'import pytest' 2>/dev/null; then

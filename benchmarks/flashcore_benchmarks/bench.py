@@ -36,6 +36,7 @@ from . import (
     plots,
     problems,
     publish,
+    regress,
     report,
     results,
     rotation,
@@ -116,6 +117,16 @@ def make_parser():
             "accuracy",
             help="errors of the default and the fast schedules",
             description=accuracy.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+    regress.add_arguments(
+        commands.add_parser(
+            "regress",
+            help="say which calls are slower than those of another build",
+            description=regress.__doc__.replace(
+                "flashcore-bench", program("bench")
+            ),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
@@ -491,6 +502,7 @@ def command_plot(arguments):
 
 COMMANDS = {
     "compare": compare.command,
+    "regress": regress.command,
     "run": command_run,
     "compile": command_compile,
     "list": command_list,

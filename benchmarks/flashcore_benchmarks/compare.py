@@ -359,7 +359,7 @@ def _reasons(data, names, titles):
         refused = {n: " ".join(r.split()) for n, r in entry["refused"].items()}
         for name, contender in entry["contenders"].items():
             if not results.passes(contender["error"]):
-                refused[name] = _wrong(contender["error"])
+                refused[name] = results.describe_wrong(contender["error"])
         for name, reason in refused.items():
             where.setdefault((name, reason), []).append(entry["problem"]["name"])
     total = len(data["problems"])
@@ -371,12 +371,3 @@ def _reasons(data, names, titles):
 def _places(shapes):
     first = f"`{shapes[0]}`"
     return first if len(shapes) == 1 else f"{first} and {len(shapes) - 1} more"
-
-
-def _wrong(error):
-    if error["ratio"] is None or error["ratio"] != error["ratio"]:
-        return "its result is NaN or infinite"
-    return (
-        f"its result is wrong: an error of {error['ratio']:.1f} times that of plain "
-        f"attention, where {results.ERROR_LIMIT:.0f} is allowed"
-    )

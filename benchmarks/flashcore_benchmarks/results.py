@@ -274,6 +274,16 @@ def passes(error):
     return error["ratio"] is not None and error["ratio"] <= ERROR_LIMIT
 
 
+def describe_wrong(error):
+    """Why a result does not pass."""
+    if error["ratio"] is None or error["ratio"] != error["ratio"]:
+        return "its result is NaN or infinite"
+    return (
+        f"its result is wrong: an error of {error['ratio']:.1f} times that of plain "
+        f"attention, where {ERROR_LIMIT:.0f} is allowed"
+    )
+
+
 def report_failures(data):
     """The exit code: 1 if a result of ours was wrong, or a kernel of ours ended
     its process."""

@@ -7,11 +7,13 @@ when it is lost, that contender is to blame: another worker tries it alone, and
 the problem is timed again without it.
 """
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import traceback
 
+from . import results
 from .errors import NEEDS_TORCH, ContextLost, UserError, first_line
 from .timing import Timing, time_problem
 
@@ -53,6 +55,16 @@ class WorkerDevice:
 
     def peaks(self):
         return self._call("peaks")
+
+    def prepare(self, request):
+        """Makes the contenders of a request ready, in the place of those before.
+        Returns the reasons of those that are not, by name, wrong results among
+        them."""
+        return self._call("prepare", request)
+
+    def measure(self, contender):
+        """Microseconds of one sample of a contender that is ready."""
+        return self._call("measure", contender)
 
     def time(self, request):
         """A Timing. Contenders that end the worker are in its `lost`."""
@@ -143,6 +155,35 @@ def _obituary(exit_code):
         return f"signal {-exit_code}"
 
 
+class _Held:
+    """Contenders that stay ready from one message to the next."""
+
+    def __init__(self, device, announce):
+        self._device, self._announce = device, announce
+        self._stack, self._ready = contextlib.ExitStack(), {}
+
+    def prepare(self, request):
+        self._ready = {}
+        self._stack.close()
+        self._ready, refused = self._stack.enter_context(
+            self._device.prepare(
+                request.problem,
+                request.bundles,
+                request.peers,
+                request.seed,
+                self._announce,
+            )
+        )
+        return refused | {
+            name: results.describe_wrong(facts["error"])
+            for name, (_, facts) in self._ready.items()
+            if not results.passes(facts["error"])
+        }
+
+    def measure(self, contender):
+        return self._ready[contender][0]()
+
+
 def _serve(connection, factory):
     """The worker: answers until the other side is gone or the context is."""
     # Ctrl-C reaches this process too; its parent decides.
@@ -154,7 +195,10 @@ def _serve(connection, factory):
     except ModuleNotFoundError as error:
         return connection.send(("refused", f"{error}; {NEEDS_TORCH}"))
     connection.send(("result", None))
+    held = _Held(device, lambda name: connection.send(("begins", name)))
     methods = {
+        "prepare": held.prepare,
+        "measure": held.measure,
         "describe": lambda: {
             "chip": device.chip,
             "gpu_id": device.gpu_id,
