@@ -13,7 +13,6 @@ differences under 3 % are ties.
 """
 
 import dataclasses
-import datetime
 import importlib.metadata
 import os
 import pathlib

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 import struct
-import sys
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
@@ -28,6 +27,8 @@ INVARIANT = ("invariance", "batch")
 #: queries have a kernel for their exact number, over at least so many keys.
 FEW_QUERIES = 16
 MANY_KEYS = 1024
+#: What a number of keys is taken for that is not known.
+LONG = 1 << 30
 
 #: The option for kernels of calls of some sizes, and what it is for large ones by default.
 GRID, LARGE = "expected-grid", "any"
@@ -323,9 +324,12 @@ class Problem:
         sizes = (self.batch, self.heads_q, self.heads_kv, self.seqlen_q)
         if None in sizes:
             return ()
-        known = [size or 0 for size in sizes]
-        keys = int(min(self._keys_in_window(), sys.maxsize if self.seqlen_k is None else self.seqlen_k))
-        splits = _core.call_splits(chip or _core.chips()[-1], *known, keys, multiprocessors)
+        batch, heads_q, heads_kv, queries = (size or 0 for size in sizes)
+        seen = self._keys_in_window()
+        keys = int(min(seen, LONG if self.seqlen_k is None else self.seqlen_k))
+        splits = _core.call_splits(
+            chip or _core.chips()[-1], batch, heads_q, heads_kv, queries, keys, multiprocessors
+        )
         return ((SPLITS, str(splits)),) if splits else ()
 
     def _grid(self, multiprocessors: int, chip: Optional[str]) -> Schedule:

@@ -173,6 +173,7 @@ def test_words_that_are_none(word):
         ("b1 h8/2 s1x9000 d64 window=9", "b? h8/2 s1x? d64/64 f16 window=9,inf strided", "1"),
         ("b? h?/? s?x? d64", "b? h?/? s?x? d64/64 f16 strided", ""),
         ("b? h8/2 s1x? d64", "b? h8/2 s1x? d64/64 f16 strided", ""),
+        ("b1 h8/2 s1x? d64", "b? h8/2 s1x? d64/64 f16 strided", ""),
     ],
 )
 def test_kernel_classes(words, kernel, schedule):
