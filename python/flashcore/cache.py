@@ -32,7 +32,7 @@ from flashcore import _core
 from flashcore.codegen import Kernel, assembler, writer
 from flashcore.errors import Error
 from flashcore.kinds import read
-from flashcore.problem import Merge, Problem, Schedule, invariant_schedule, without_grid
+from flashcore.problem import Merge, Problem, Schedule, invariant_schedule, without_sizes
 
 __all__ = ["Entry", "clear", "entries", "path", "precompile", "prune", "size_limit"]
 
@@ -259,13 +259,15 @@ def fetch(
     kernel: Kernel,
     write: Callable[[Path], None],
     runs: "Callable[[_core.Bundle], bool]" = lambda bundle: True,
+    is_of_sizes: bool = False,
 ) -> "_core.Bundle":
     """The bundle of a kernel, which ``write(path)`` makes if nobody has yet.
 
     runs: whether the device has room for a kernel that was compiled before, for
         another chip.
+    is_of_sizes: whether one of ``FLASHCORE_KERNELS`` for calls of other sizes will do.
     """
-    bundle = _precompiled(kernel, runs)
+    bundle = _precompiled(kernel, runs, is_of_sizes)
     folder = path()
     if bundle is not None:
         return bundle
@@ -321,7 +323,7 @@ def _compiler_id() -> List[object]:
 
 
 def _precompiled(
-    kernel: Kernel, runs: "Callable[[_core.Bundle], bool]"
+    kernel: Kernel, runs: "Callable[[_core.Bundle], bool]", is_of_sizes: bool
 ) -> Optional["_core.Bundle"]:
     """From ``FLASHCORE_KERNELS``, for the chip or the newest before it that has
     code for others and whose kernels the device has room for."""
@@ -332,7 +334,8 @@ def _precompiled(
     older = [chip for chip in _core.chips() if is_portable(chip) and chip_number(chip) <= number]
     for chip in dict.fromkeys([kernel.chip, *reversed(older)]):
         # One for calls of other sizes is slower, but needs no compiler.
-        for schedule in dict.fromkeys([kernel.schedule, without_grid(kernel.schedule)]):
+        others = [without_sizes(kernel.schedule)] if is_of_sizes else []
+        for schedule in dict.fromkeys([kernel.schedule, *others]):
             found = Kernel(kernel.words, chip, schedule)
             bundle = _load(Path(folder) / _portable_key(found), found)
             if bundle is not None and runs(bundle):

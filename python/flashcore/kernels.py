@@ -13,7 +13,7 @@ from typing import (
 from flashcore import _core, cache
 from flashcore.codegen import Kernel, assembler, statistics, writer
 from flashcore.errors import Error, UnsupportedError
-from flashcore.problem import Merge, Problem, Schedule, without_grid
+from flashcore.problem import Merge, Problem, Schedule, without_sizes
 
 __all__ = ["chip_for", "device", "export", "load", "statistics"]
 
@@ -108,6 +108,19 @@ def is_loaded(target: "_core.Device", problem: "Problem | Merge", schedule: Sche
     return KernelKey(id(target), problem.words(), schedule) in _modules
 
 
+def find_for_other_sizes(target: "_core.Device", problem: "Problem | Merge") -> Optional[Loaded]:
+    """A kernel of the problem that :func:`load` has loaded for calls of whatever sizes."""
+    words, device = problem.words(), id(target)
+    return next(
+        (
+            made
+            for key, made in _modules.items()
+            if key.device == device and key.words == words and not without_sizes(key.schedule)
+        ),
+        None,
+    )
+
+
 def loaded() -> Dict[KernelKey, Loaded]:
     """All kernels of this process, in the order in which they were loaded."""
     return dict(_modules)
@@ -132,13 +145,21 @@ def export(
     for key, made in loaded().items():
         for chip in wanted or [made.module.chip]:
             # And the kernel for calls of other sizes than this process had.
-            for schedule in dict.fromkeys([key.schedule, without_grid(key.schedule)]):
+            for schedule in dict.fromkeys([key.schedule, without_sizes(key.schedule)]):
                 cache.put(target, Kernel(key.words, chip, schedule, assembler()))
     return cache.entries(target)
 
 
-def load(target: "_core.Device", problem: "Problem | Merge", schedule: Schedule) -> Loaded:
+def load(
+    target: "_core.Device",
+    problem: "Problem | Merge",
+    schedule: Schedule,
+    is_of_sizes: bool = False,
+) -> Loaded:
     """The kernel of a problem on a device: from memory, from disk, or compiled.
+
+    is_of_sizes: whether the schedule is that of the sizes of a call, so that a kernel for
+        calls of other sizes may stand in where ``FLASHCORE_KERNELS`` has that alone.
 
     Raises UnsupportedError where the compiler has none.
     """
@@ -146,11 +167,11 @@ def load(target: "_core.Device", problem: "Problem | Merge", schedule: Schedule)
     def make() -> Loaded:
         best, *others = _chips_for(target)
         try:
-            return _load_for(target, best, problem, schedule)
+            return _load_for(target, best, problem, schedule, is_of_sizes)
         except Error as error:
             if not others:
                 raise
-            loaded = _load_for(target, others[0], problem, schedule)
+            loaded = _load_for(target, others[0], problem, schedule, is_of_sizes)
             warnings.warn(
                 f"flashcore: a kernel for {others[0]} runs, which is slower, since that for {best} "
                 f"cannot be had: {error}",
@@ -164,11 +185,15 @@ def load(target: "_core.Device", problem: "Problem | Merge", schedule: Schedule)
 
 
 def _load_for(
-    target: "_core.Device", chip: str, problem: "Problem | Merge", schedule: Schedule
+    target: "_core.Device",
+    chip: str,
+    problem: "Problem | Merge",
+    schedule: Schedule,
+    is_of_sizes: bool,
 ) -> Loaded:
     used = assembler() if target.kind == "cuda" else ""
     kernel = Kernel(problem.words(), chip, schedule, used)
-    bundle = cache.fetch(kernel, writer(kernel), target.runs)
+    bundle = cache.fetch(kernel, writer(kernel), target.runs, is_of_sizes)
     loaded = Loaded(bundle, target.load(bundle))
     statistics.loaded += 1
     return loaded

@@ -14,7 +14,7 @@ from flashcore.kinds import NUMBER, describe, is_array, read
 
 __all__ = [
     "Merge", "Problem", "Schedule", "invariant_schedule", "module_of", "row_step", "schedule_of",
-    "schedule_with", "without_grid",
+    "schedule_with", "without_sizes",
 ]  # fmt: skip
 
 #: Options of the schedule, by their names on the command line: (("block-n", "64"),)
@@ -86,9 +86,9 @@ def invariant_schedule(options: object) -> Schedule:
     return tuple(sorted([*given, INVARIANT]))
 
 
-def without_grid(schedule: Schedule) -> Schedule:
-    """The schedule of the kernel that runs calls of all sizes."""
-    return tuple(pair for pair in schedule if pair[0] != GRID)
+def without_sizes(schedule: Schedule) -> Schedule:
+    """What the schedule says besides the sizes of the calls that its kernel is for."""
+    return tuple(pair for pair in schedule if pair[0] not in (GRID, SPLITS))
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,8 @@ class Problem:
     ) -> List[Tuple[Problem, Schedule]]:
         """What :meth:`kernel_class` returns for all calls that have these sizes.
 
-        Where some are open, these have several kernels. The kernel of large calls is always
-        among those of one problem: it runs any other where that one's is not at hand.
+        Where some are open, these have several kernels. One that is told nothing is always among
+        them: it runs all calls whose own is not at hand.
         """
         served, schedule = self.kernel_class(multiprocessors, None, is_invariant, None, chip)
         chip = chip or _core.chips()[-1]
@@ -357,8 +357,8 @@ class Problem:
             return [(served, schedule)]
         if served.seqlen_q is not None:
             known = [((SPLITS, str(splits)),) for splits in _core.known_splits(chip)]
-            is_open = None in (self.batch, self.seqlen_k)
-            return [(served, found) for found in ([(), *known] if is_open else [schedule])]
+            found = known if None in (self.batch, self.seqlen_k) else [schedule]
+            return [(served, x) for x in dict.fromkeys([*found, ()])]
         if None not in (self.batch, self.heads_q, self.seqlen_q, self.seqlen_k):
             return [(served, found) for found in dict.fromkeys([schedule, ()])]
         grids = _core.call_classes(chip)

@@ -238,7 +238,8 @@ def _resolve_foreign(
     target = kernels.device("cuda", ordinal)
     problem, schedule = _problem(arguments, options, target)
     specs, _ = _specs(arguments, options, problem.layout)
-    plan = kernels.load(target, problem, schedule).module.plan(specs)
+    loaded = kernels.load(target, problem, schedule, is_of_sizes=not options.schedule)
+    plan = loaded.module.plan(specs)
     lse = arguments.o_sizes[:3] if options.needs_lse else None
     scores = _score_sizes(arguments) if options.scores else None
     shapes = {
@@ -716,11 +717,15 @@ def _sources(arguments: Arguments, specs: Sequence[Spec]) -> Tuple[int, ...]:
 
 
 def _load_on_device(
-    library: Library, target: "_core.Device", problem: Problem, schedule: Schedule
+    library: Library, options: Options, target: "_core.Device", problem: Problem, schedule: Schedule
 ) -> kernels.Loaded:
-    if library.is_capturing() and not kernels.is_loaded(target, problem, schedule):
+    if not library.is_capturing() or kernels.is_loaded(target, problem, schedule):
+        return kernels.load(target, problem, schedule, is_of_sizes=not options.schedule)
+    # One for calls of other sizes is slower, but what was called once can be captured.
+    other = None if options.schedule else kernels.find_for_other_sizes(target, problem)
+    if other is None:
         raise Error(f"{not_loaded('flashcore.attention')} ({abridge(problem.words())})")
-    return kernels.load(target, problem, schedule)
+    return other
 
 
 def _make_launch(
@@ -728,7 +733,7 @@ def _make_launch(
 ) -> "_core.Launch":
     target = kernels.device("cuda", arguments.q.device[1])
     problem, schedule = _problem(arguments, options, target)
-    loaded = _load_on_device(library, target, problem, schedule)
+    loaded = _load_on_device(library, options, target, problem, schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = loaded.module.plan(specs)
     sizes, strides = arguments.o_sizes, reorder(o_strides, options.layout)
@@ -798,7 +803,7 @@ def _outputs(
 def _make_host_run(library: Library, options: Options, arguments: Arguments, kind: str) -> Run:
     target = kernels.device("emulator" if kind == "reference" else kind)
     problem, schedule = _problem(arguments, options, target)
-    loaded = kernels.load(target, problem, schedule)
+    loaded = kernels.load(target, problem, schedule, is_of_sizes=not options.schedule)
     specs, o_strides = _specs(arguments, options, problem.layout)
     plan = None if kind == "reference" else loaded.module.plan(specs)
     sources = _sources(arguments, specs)

@@ -732,14 +732,24 @@ static Ref findSeen(Calls &calls, PyObject *const *options, const Ref &key) {
   return call;
 }
 
-static Ref findCall(Calls &calls, PyObject *const *options) {
+/// The same, of those seen last among them; `key` becomes that of options that
+/// are not, null where they are none.
+static Ref findKnown(Calls &calls, PyObject *const *options, Ref &key) {
   if (Ref recent = findRecent(calls, options))
     return recent;
-  Ref key = toKeys(options);
-  if (key)
-    if (Ref seen = findSeen(calls, options, key))
-      return seen;
-  return PyErr_Occurred() ? Ref() : makeCallOf(calls, options, key);
+  key = toKeys(options);
+  return key ? findSeen(calls, options, key) : Ref();
+}
+
+/// The call of options, made where they are new. Null with an exception or,
+/// where only such as can be found again are wanted, without one.
+static Ref findCall(Calls &calls, PyObject *const *options,
+                    bool wantsKey = false) {
+  Ref key;
+  Ref known = findKnown(calls, options, key);
+  if (known || PyErr_Occurred() || (wantsKey && !key))
+    return known;
+  return makeCallOf(calls, options, key);
 }
 
 static PyObject *runCalls(PyObject *self, PyObject *const *from,
@@ -767,10 +777,8 @@ static bool areOfOneLibrary(Arguments &arguments) {
 static Call::Entry findEntry(Calls &calls, PyObject *const *from,
                              Arguments &arguments) {
   PyObject *const *options = from + numArguments;
-  Ref object = findRecent(calls, options);
-  if (!object)
-    if (Ref key = toKeys(options))
-      object = findSeen(calls, options, key);
+  Ref optionKey;
+  Ref object = findKnown(calls, options, optionKey);
   if (!object)
     return Call::Entry();
   Call &call = Boxed<Call>::get(object.get());
@@ -803,21 +811,11 @@ static PyObject *runSeen(PyObject *self, PyObject *const *from,
   return passOver() ? Ref::share(Py_NotImplemented).release() : nullptr;
 }
 
-/// The call of options, made where they are new; null where they are no keys,
-/// or with an exception.
-static Ref findOrMake(Calls &calls, PyObject *const *options) {
-  Ref key = toKeys(options);
-  if (!key)
-    return key;
-  Ref seen = findSeen(calls, options, key);
-  return seen || PyErr_Occurred() ? std::move(seen)
-                                  : makeCallOf(calls, options, key);
-}
-
 static PyObject *see(PyObject *self, PyObject *const *from, Py_ssize_t count) {
   if (!expectArguments("see", count, numArguments + Calls::numOptions))
     return nullptr;
-  Ref object = findOrMake(Boxed<Calls>::get(self), from + numArguments);
+  Ref object = findCall(Boxed<Calls>::get(self), from + numArguments,
+                        /*wantsKey=*/true);
   if (!object)
     return PyErr_Occurred() ? nullptr : Ref::share(Py_None).release();
   Call &call = Boxed<Call>::get(object.get());

@@ -410,6 +410,10 @@ def test_capture_needs_a_loaded_kernel():
         before = driver.fakeModulesLoaded(), driver.fakeSynchronizations()
         longer = FakeTorchTensor((1, 2, 50, 96))  # a new plan, but no new kernel
         flashcore.attention(longer, longer, longer)
+        larger = FakeTorchTensor((4, 64, 500, 96))  # of a class that is not loaded: another's runs
+        flashcore.attention(larger, larger, larger)
+        with pytest.raises(flashcore.Error, match="once before capturing"):
+            flashcore.attention(larger, larger, larger, schedule={"num_stages": 3})
         assert before == (driver.fakeModulesLoaded(), driver.fakeSynchronizations())
     finally:
         fake_torch.capturing = False

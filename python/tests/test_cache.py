@@ -405,7 +405,7 @@ def test_processes_race_for_damaged_entries(cache_dir):
 def test_precompiled_kernels_need_no_compiler(cache_dir, monkeypatch, compiled, tmp_path):
     problems = ["b1 h2 s20 d64 causal strided", "b1 h4/2 s1x100 d64"]
     made = cache.precompile(problems, tmp_path / "kernels", chips=["sm_80", "sm_90"])
-    assert len(made) == 6 and {entry.chip for entry in made} == {"sm_80", "sm_90"}
+    assert len(made) == 8 and {entry.chip for entry in made} == {"sm_80", "sm_90"}
     monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path / "kernels"))
     monkeypatch.setattr(codegen, "_compile", None)  # calling it fails
     before = compiled()
@@ -434,6 +434,16 @@ def test_a_server_compiles_nothing_for_calls_of_any_size(
             q, k, v = draw_qkv(heads=heads, heads_kv=heads, queries=queries)
             assert_close(flashcore.attention(q, k, v), attention(q, k, v)[0])
         assert codegen.statistics.loaded == before + loads
+
+
+def test_decoding_of_other_batches_needs_no_compiler(cache_dir, monkeypatch, compiled, tmp_path):
+    cache.precompile(["b20 h4/2 s1x8192 d64"], tmp_path, chips=["sm_90"], multiprocessors=20)
+    monkeypatch.setenv("FLASHCORE_KERNELS", str(tmp_path))
+    monkeypatch.setattr(codegen, "_compile", None)
+    q, k, v = draw_qkv(batch=2, heads=4, heads_kv=2, queries=1, keys=600)
+    assert_close(flashcore.attention(q, k, v), attention(q, k, v)[0])
+    with pytest.raises(TypeError):  # what was asked for is compiled, or nothing
+        flashcore.attention(q, k, v, schedule={"key_splits": 7})
 
 
 def test_exported_kernels_serve_calls_of_other_sizes(cache_dir, monkeypatch, compiled, tmp_path):

@@ -57,7 +57,7 @@ def around_borders():
     yield (1, 70, 1025)
 
 
-@pytest.mark.parametrize("heads, queries, keys", around_borders())
+@pytest.mark.parametrize("heads, queries, keys", list(around_borders()))
 def test_calls_around_borders(heads, queries, keys):
     rng = random.Random(f"{heads} {queries} {keys}")
     q, k, v = draw_qkv(heads=heads, queries=queries, keys=keys, dim=16)

@@ -196,9 +196,11 @@ def test_kernel_classes_of_open_sizes():
     assert of_call == (("expected-grid", "half"),) and of_large == ()
     decode = Problem.parse("b? h32/8 s1x? d64").kernel_classes(132)
     splits = [((("key-splits", str(x)),)) for x in _core.known_splits("sm_90a")]
-    assert [schedule for _, schedule in decode] == [(), *splits] and len(decode) <= 8
+    assert [schedule for _, schedule in decode] == [*splits, ()] and len(decode) <= 8
     known = Problem.parse("b1 h8 s512 d64")
-    for one in ("b1 h8 s1x512 d64", "b1 h8 s? d64 sequences=?", "b1 h8 s512 d64 blocks=128x128:11"):
+    known_decode = Problem.parse("b20 h32/8 s1x8192 d64").kernel_classes(132)
+    assert [schedule for _, schedule in known_decode] == [(("key-splits", "8"),), ()]
+    for one in ("b1 h8 s? d64 sequences=?", "b1 h8 s512 d64 blocks=128x128:11"):
         assert len(Problem.parse(one).kernel_classes(132)) == 1
     assert known.kernel_classes(132, chip="sm_75") == [(served[0][0], ())]
     assert known.kernel_classes(132, is_invariant=True) == [(served[0][0], ())]
