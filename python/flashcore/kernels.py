@@ -114,7 +114,7 @@ def find_for_other_sizes(target: "_core.Device", problem: "Problem | Merge") -> 
     return next(
         (
             made
-            for key, made in _modules.items()
+            for key, made in loaded().items()
             if key.device == device and key.words == words and not without_sizes(key.schedule)
         ),
         None,

@@ -275,15 +275,14 @@ class Problem:
     ) -> Tuple[Problem, Schedule]:
         """The problem whose kernel serves this one, and what to tell the schedule.
 
-        Everything but head_dim is open, so that a new length or batch compiles
-        nothing. The sizes of a call choose one of a few kernels, by their blocks a
-        multiprocessor and by their keys (``expected-grid`` of the schedule, of the classes
-        of ``chip``; by default of the newest chips). One query, and up to 16 over at least 1024 keys, have kernels
-        of their own: for their number, and for their heads, which a model does
-        not change. These split the keys over blocks, as many as the sizes of a call
-        want; where batch and heads make more than some blocks, one of a few kernels for a number
-        of parts that is known does it (``key-splits``), or does without. Nor are there any where the bits of a row must not depend
-        on their number. ``sequences`` that lie back to back are as long as they are:
+        Everything but head_dim is open, so that a new length or batch compiles nothing. The
+        sizes of a call choose one of a few kernels, by their blocks a multiprocessor and by
+        their keys (``expected-grid`` of the schedule, of the classes of ``chip``; by default of
+        the newest chips). One query, and up to 16 over at least 1024 keys, have kernels of their
+        own: for their number, and for their heads, which a model does not change. These split
+        the keys over blocks: into one of a few numbers of parts (``key-splits``), or as many as
+        the call wants; into one where the bits of a row must not depend on their number.
+        ``sequences`` that lie back to back are as long as they are:
         two kernels of batch 1 serve them all, one where ``has_few_queries`` or, if that is
         None, where they have 16 queries or fewer each on average; by default those of
         ``sizes`` are, one where their number is open.
