@@ -44,6 +44,7 @@ from . import (
 from .cli import (
     Parser,
     add_ladder,
+    add_seed,
     add_tools,
     add_tuning_file,
     add_variants,
@@ -120,6 +121,15 @@ def make_parser():
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
+    _add_rendering(commands)
+    if not IS_INSTALLED:
+        _add_regress(commands)
+        _add_publishing(commands)
+    return parser
+
+
+def _add_regress(commands):
+    """Not in the package, which is one of the builds already when its tools run."""
     regress.add_arguments(
         commands.add_parser(
             "regress",
@@ -130,10 +140,6 @@ def make_parser():
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
-    _add_rendering(commands)
-    if not IS_INSTALLED:
-        _add_publishing(commands)
-    return parser
 
 
 def _add_publishing(commands):
@@ -234,9 +240,7 @@ def _add_timing(parser):
         help="also what ncu counts of our kernels, and which unit of the SM "
         "they keep busy",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of inputs and orders"
-    )
+    add_seed(parser)
     parser.add_argument(
         "--fresh", action="store_true", help="forget the rows that are finished"
     )

@@ -97,6 +97,12 @@ def add_tools(parser):
     )
 
 
+def add_seed(parser):
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of inputs and orders"
+    )
+
+
 def add_variants(parser):
     parser.add_argument(
         "--variant",

@@ -20,7 +20,7 @@ import platform
 import statistics
 
 from . import results, rotation
-from .cli import positive_integer
+from .cli import add_seed, positive_integer
 from .errors import UserError
 from .monitor import Monitor
 from .package import parse_shape
@@ -90,9 +90,7 @@ def add_arguments(parser):
         help="rounds of a shape (default: 5, and up to 15 while they take less "
         "than 2 s)",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of inputs and orders"
-    )
+    add_seed(parser)
     parser.add_argument(
         "--out",
         type=pathlib.Path,

@@ -20,7 +20,8 @@ import statistics
 import sys
 
 from . import results, rotation
-from .cli import positive_integer
+from .cli import add_seed, positive_integer
+from .compare import TIE, read_shape
 from .errors import UserError
 from .peers import CALLS
 from .progress import Progress
@@ -56,8 +57,6 @@ SHAPES = (
     "b20 h32/8 s1x8192 d128",
     "b64 h32/8 s1x2048 d128",
 )
-# Medians of two runs of one build differ by less.
-TIE = 0.03
 PAIRS = 7
 BUILDS = ("base", "new")
 
@@ -90,9 +89,7 @@ def add_arguments(parser):
         default=PAIRS,
         help="replays of each build for a row (default: %(default)s)",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of inputs and orders"
-    )
+    add_seed(parser)
     parser.add_argument(
         "--out",
         type=pathlib.Path,
@@ -219,8 +216,6 @@ def write(rows):
 
 
 def command(arguments):
-    from .compare import read_shape
-
     folders = {
         "base": read_folder(arguments.base),
         "new": read_folder(arguments.new),

@@ -305,6 +305,7 @@ class Problem:
             if has_few_queries is None:
                 has_few_queries = queries is not None and queries <= FEW_QUERIES * sequences
             return self._class_of_sequences(opened, has_few_queries and not is_invariant)
+        chip = chip or _core.chips()[-1]
         has_many_queries = queries is None or queries > FEW_QUERIES
         if has_many_queries or (queries != 1 and keys is not None and keys < MANY_KEYS):
             return opened, () if is_invariant else self._grid(multiprocessors, chip)
@@ -318,7 +319,7 @@ class Problem:
             return few, ()
         return few, self._splits(multiprocessors, chip)
 
-    def _splits(self, multiprocessors: int, chip: Optional[str]) -> Schedule:
+    def _splits(self, multiprocessors: int, chip: str) -> Schedule:
         """What to tell the schedule of a call of few queries; nothing where the call says it."""
         sizes = (self.batch, self.heads_q, self.heads_kv, self.seqlen_q)
         if None in sizes:
@@ -327,19 +328,17 @@ class Problem:
         seen = self._keys_in_window()
         keys = int(min(seen, LONG if self.seqlen_k is None else self.seqlen_k))
         splits = _core.call_splits(
-            chip or _core.chips()[-1], batch, heads_q, heads_kv, queries, keys, multiprocessors
+            chip, batch, heads_q, heads_kv, queries, keys, multiprocessors
         )
         return ((SPLITS, str(splits)),) if splits else ()
 
-    def _grid(self, multiprocessors: int, chip: Optional[str]) -> Schedule:
+    def _grid(self, multiprocessors: int, chip: str) -> Schedule:
         """What to tell the schedule of the sizes of a call; nothing where one is open."""
         sizes = (self.batch, self.heads_q, self.seqlen_q, self.seqlen_k)
         if self.blocks or None in sizes:  # lists say the shape of blocks
             return ()
         batch, heads, queries, keys = (size or 0 for size in sizes)
-        found = _core.call_class(
-            chip or _core.chips()[-1], batch * heads, queries, keys, multiprocessors
-        )
+        found = _core.call_class(chip, batch * heads, queries, keys, multiprocessors)
         return () if found == LARGE else ((GRID, found),)
 
     def kernel_classes(
@@ -350,8 +349,8 @@ class Problem:
         Where some are open, these have several kernels. One that is told nothing is always among
         them: it runs all calls whose own is not at hand.
         """
-        served, schedule = self.kernel_class(multiprocessors, None, is_invariant, None, chip)
         chip = chip or _core.chips()[-1]
+        served, schedule = self.kernel_class(multiprocessors, None, is_invariant, None, chip)
         if self.blocks or self._sequences() is not None or is_invariant:
             return [(served, schedule)]
         if served.seqlen_q is not None:

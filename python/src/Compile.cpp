@@ -198,18 +198,21 @@ static PyObject *relations(PyObject *, PyObject *) {
   return PyList_AsTuple(list.get());
 }
 
-/// The texts that `get` has for 0, 1, ..., up to an empty one.
+/// What `get` makes of 0, 1, ..., up to null without an exception.
 template <typename F> static PyObject *toTuple(F get) {
   Ref list(PyList_New(0));
   for (size_t i = 0; list; ++i) {
-    const char *found = get(i);
-    if (!*found)
-      return PyList_AsTuple(list.get());
-    Ref text = toText(found);
-    if (!text || PyList_Append(list.get(), text.get()))
+    Ref item = get(i);
+    if (!item)
+      return PyErr_Occurred() ? nullptr : PyList_AsTuple(list.get());
+    if (PyList_Append(list.get(), item.get()))
       return nullptr;
   }
   return nullptr;
+}
+
+static Ref toTextUnlessEmpty(const char *text) {
+  return *text ? toText(text) : Ref();
 }
 
 static PyObject *chipsFor(PyObject *, PyObject *arguments) {
@@ -218,7 +221,7 @@ static PyObject *chipsFor(PyObject *, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "sL", &device, &sharedBytes))
     return nullptr;
   return toTuple([&](size_t rank) {
-    return flashcoreGetChipFor(device, sharedBytes, rank);
+    return toTextUnlessEmpty(flashcoreGetChipFor(device, sharedBytes, rank));
   });
 }
 
@@ -245,23 +248,21 @@ static PyObject *callSplits(PyObject *, PyObject *arguments) {
 
 static PyObject *knownSplits(PyObject *, PyObject *chip) {
   const char *name = textOf(chip);
-  Ref list(name ? PyList_New(0) : nullptr);
-  for (size_t i = 0; list; ++i) {
+  if (!name)
+    return nullptr;
+  return toTuple([&](size_t i) {
     int64_t splits = flashcoreGetCallSplitsAt(name, i);
-    if (splits == 0)
-      return PyList_AsTuple(list.get());
-    Ref number(PyLong_FromLongLong(splits));
-    if (!number || PyList_Append(list.get(), number.get()))
-      return nullptr;
-  }
-  return nullptr;
+    return Ref(splits ? PyLong_FromLongLong(splits) : nullptr);
+  });
 }
 
 static PyObject *callClasses(PyObject *, PyObject *chip) {
   const char *name = textOf(chip);
   if (!name)
     return nullptr;
-  return toTuple([&](size_t i) { return flashcoreGetCallClassAt(name, i); });
+  return toTuple([&](size_t i) {
+    return toTextUnlessEmpty(flashcoreGetCallClassAt(name, i));
+  });
 }
 
 static PyMethodDef functions[] = {

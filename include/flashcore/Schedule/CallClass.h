@@ -45,8 +45,8 @@ fcgpu::ExpectedGrid getCallClass(const TargetInfo &target, int64_t heads,
                                  int64_t numSMs);
 
 /// Parts of the keys that kernels for few queries know: a call takes one of
-/// them where a kernel of `split_count = call` would make too few. None of
-/// chips whose products are not those of warps.
+/// them where a kernel of `split_count = call` would make too few. One part
+/// alone of chips without cp.async.
 llvm::ArrayRef<int64_t> getKnownSplits(const TargetInfo &target);
 
 /// `key_splits` of the kernel that is best for a call of few queries, of which
